@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "bigmac/timeline/timeline.h"
+
+namespace bigmac {
+
+// Writes the timeline as Chrome trace events (chrome://tracing, Perfetto): one process a rank, its operators
+// on one thread and its waits and transfers on another. `second` is the length of a second in the timeline's
+// unit: 1 where measured; 1000 shows a simulated unit as a millisecond. Throws Failure naming the path and
+// the reason.
+void write_trace(const Timeline& timeline, const std::string& path, double second = 1);
+
+}  // namespace bigmac
