@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "bigmac/nn/blocks.h"
+
+namespace bigmac::nn {
+
+struct DecoderConfig {
+  int64_t vocabulary = 264;
+  int64_t hidden = 128;
+  int64_t layers = 8;
+  int64_t heads = 4;
+  int64_t kv_heads = 2;
+  int64_t head_dim = 32;  // heads * head_dim need not be hidden
+  int64_t ffn = 384;
+  double rope_theta = 1e6;
+  double eps = 1e-6;
+  bool tied_embeddings = true;  // the head's matrix is the embedding table
+
+  // Throws std::invalid_argument where sizes are not positive or do not divide each other.
+  void check() const;
+};
+
+// A layer of the Qwen3 technical report (2025): pre-norm, grouped-query causal attention with an RMSNorm
+// on every query and key head and rotary positions, SwiGLU, no biases.
+class DecoderLayerImpl : public TransformerBlockImpl {
+ public:
+  explicit DecoderLayerImpl(const DecoderConfig& config);
+};
+TORCH_MODULE(DecoderLayer);
+
+// The decoder, or the part of it which a pipeline stage holds: the layers of the given global indices,
+// the embedding table where `embedding`, the final norm and the head where `head`. Parameter names do not
+// depend on the cut: embedding.weight, layers.7.attention.q.weight, norm.weight, head.weight. With tied
+// embeddings there is no head.weight; a part with `embedding` or `head` holds embedding.weight, once.
+// The attention is causal and has no key mask: padding goes to the right of the real tokens.
+// A call which needs what the part does not hold raises a c10::Error.
+class DecoderImpl : public Stack {
+ public:
+  // Throws std::invalid_argument for an index outside [0, config.layers) or one given twice.
+  DecoderImpl(const DecoderConfig& config, std::vector<int64_t> layers, bool embedding, bool head);
+
+  const DecoderConfig& config() const { return config_; }
+  const std::vector<int64_t>& layers() const { return indices_; }
+  bool has_embedding() const { return has_embedding_; }
+  bool has_head() const { return has_head_; }
+
+  // tokens [B, L] int64 -> [B, L, hidden]. pictures [n, T, hidden] (undefined or n = 0: none) belong to
+  // the samples rows[0..n): the positions of sample rows[i] whose token is `picture_token` are replaced,
+  // in order, by pictures[i]; where a sample is named k times it has k * T such positions. A sample with
+  // another number of picture positions, or an id outside the vocabulary, is an error.
+  // Waits for the device once, to look at the tokens.
+  torch::Tensor embed(const torch::Tensor& tokens, const torch::Tensor& pictures,
+                      const std::vector<int64_t>& rows, int64_t picture_token);
+  // One layer, by its global index. [B, L, hidden] -> [B, L, hidden]
+  torch::Tensor run(int64_t layer, const torch::Tensor& x);
+  // The final norm. [..., hidden] -> [..., hidden]
+  torch::Tensor states(const torch::Tensor& x);
+  // The head. states [..., hidden] -> [..., vocabulary]
+  torch::Tensor logits(const torch::Tensor& states);
+
+ private:
+  DecoderConfig config_;
+  std::vector<int64_t> indices_;
+  bool has_embedding_, has_head_;
+  torch::nn::Embedding embedding_{nullptr};
+  std::map<int64_t, DecoderLayer> layers_;
+  RmsNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+};
+
+class Decoder : public torch::nn::ModuleHolder<DecoderImpl> {
+ public:
+  using torch::nn::ModuleHolder<DecoderImpl>::ModuleHolder;
+  using Impl = DecoderImpl;
+
+  // All layers, the embedding table and the head.
+  static Decoder whole(const DecoderConfig& config);
+};
+
+}  // namespace bigmac::nn
