@@ -135,7 +135,7 @@ class Progress {
     const Operator& sent = schedule_.row(rank)[from];
     for_each_receiver(schedule_.step, ids_, rank, sent, [&](int64_t id, int to) {
       if (wait || to == rank || ids_.at(id).op.module != Module::backbone) return;
-      if (reached_[to] >= receive_posted_after(schedule_.row(to), positions_[id])) return;
+      if (reached_[to] >= receive_posted_after(schedule_.step, to, schedule_.row(to), positions_[id])) return;
       wait.rank = to;
       if (explain)
         wait.reason = concat("sends the output of ", text(rank, from), " to ", text(to, positions_[id]),
@@ -173,6 +173,49 @@ std::string describe_deadlock(const Schedule& schedule, Progress& progress,
   return text;
 }
 
+// Every encoder and generator operator at a place of its unit, and units in the order in which they cut each row.
+// False where the places cannot be worked with.
+bool check_units(const Schedule& schedule, std::vector<std::string>& problems) {
+  const Step& step = schedule.step;
+  std::vector<int64_t> least(step.ranks, 0);
+  std::vector<uint8_t> in_unit(schedule.operators.size(), 0);
+  auto tell = [&](std::string text) {
+    if (problems.size() < kMostProblems) problems.push_back(std::move(text));
+  };
+  for (const auto& unit : schedule.units) {
+    auto what = concat("unit ", unit.index, " of the ", name(unit.module), " (", letter(unit.phase), ")");
+    if (unit.module == Module::backbone || unit.index < 0 || unit.index >= step.microbatches / step.ranks ||
+        int64_t(unit.place.size()) != step.ranks) {
+      tell(what + " does not belong to the step");
+      return false;
+    }
+    for (int rank = 0; rank < schedule.ranks(); ++rank) {
+      auto row = schedule.row(rank);
+      int64_t place = unit.place[rank];
+      Operator op{uint32_t(unit.index * step.ranks + rank), 0, unit.module, unit.phase};
+      bool own = belongs(step, rank, op);
+      if (place < least[rank] || place + own > int64_t(row.size())) {
+        tell(concat(what, " cuts rank ", rank, " at position ", place,
+                    ", outside of its row or before the unit that comes first"));
+        return false;
+      }
+      least[rank] = place + own;
+      if (!own) continue;
+      if (row[place] == op)
+        in_unit[schedule.row_begin[rank] + place] = 1;
+      else
+        tell(concat(what, " has its place at ", where(rank, place, row[place]), ", which is not ", long_name(op)));
+    }
+  }
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    for (int64_t p = 0; p < int64_t(schedule.row(rank).size()); ++p) {
+      const Operator& op = schedule.row(rank)[p];
+      if (op.module != Module::backbone && !in_unit[schedule.row_begin[rank] + p])
+        tell(concat(where(rank, p, op), " is at no place of its unit"));
+    }
+  return true;
+}
+
 // Takes the cut away: a message from behind a cut to before it.
 void check_cuts(const Schedule& schedule, const std::vector<int64_t>& positions,
                 std::vector<std::string>& problems) {
@@ -203,7 +246,7 @@ void check_cuts(const Schedule& schedule, const std::vector<int64_t>& positions,
 std::vector<std::string> check(const Schedule& schedule, Sends sends) {
   std::vector<std::string> problems;
   auto positions = find_operators(schedule, problems);
-  if (!problems.empty()) return problems;
+  if (!problems.empty() || !check_units(schedule, problems)) return problems;
   check_cuts(schedule, positions, problems);
   Progress progress(schedule, positions, sends);
   auto reached = walk(schedule, [&](int rank, int64_t position, const Operator& op) {

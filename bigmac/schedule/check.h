@@ -9,8 +9,8 @@
 namespace bigmac {
 
 // What is wrong with a table; empty if nothing is. In order: every operator of the step once, on its own
-// rank, and no other; units that cut the table consistently; no deadlock (a cycle, or an operator that never
-// comes), with the ranks and operators that wait for one another.
+// rank, and no other; units that hold every encoder and generator operator at their places and cut the table
+// consistently; last, no deadlock, with the ranks and operators that wait for one another.
 std::vector<std::string> check(const Schedule& schedule, Sends sends = Sends::buffered);
 
 // The most that is held at once on a rank, counted along its row.

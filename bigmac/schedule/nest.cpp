@@ -89,6 +89,13 @@ class Cuts {
     return cut;
   }
 
+  // A cut moved later may have passed what waits for the unit; as much of it as does not need that.
+  Cut before_first_backward(Cut cut, int64_t unit) const {
+    cut.back() = std::min<int64_t>(
+        cut.back(), positions_[ids_.backward_of(ids_.stages - 1, unit * base_.step.ranks)]);
+    return shrunk(std::move(cut));
+  }
+
  private:
   int64_t last(int64_t unit) const { return (unit + 1) * base_.step.ranks - 1; }
 
@@ -119,7 +126,7 @@ class Cuts {
         for_each_receiver(base_.step, ids_, rank, row[p], [&](int64_t id, int to) {
           if (to == rank) return;
           found = true;
-          need(p + 1, to, receive_posted_after(base_.row(to), positions_[id]));
+          need(p + 1, to, receive_posted_after(base_.step, to, base_.row(to), positions_[id]));
         });
       }
     }
@@ -191,7 +198,7 @@ std::vector<Placement> place_units(const Step& step, const Cuts& cuts) {
   if (step.has_generator())
     for (int64_t u = 0; u < units; ++u) {
       double time = cuts.last_forward_ends(u);
-      add(time, Module::generator, Phase::generate, u, cuts.grown(cuts.at(time)));
+      add(time, Module::generator, Phase::generate, u, cuts.before_first_backward(cuts.grown(cuts.at(time)), u));
     }
   // All ranks take the units in this one order, so units that share a cut cannot cross either.
   std::stable_sort(placements.begin(), placements.end(),

@@ -16,9 +16,9 @@ bool group_is_legal(int64_t ranks, int64_t microbatches, int64_t group) {
 // Values around `from` that satisfy `legal`, nearest first below and above: "8 or 12".
 template <class Legal>
 std::string nearest_legal(int64_t from, int64_t low, int64_t high, Legal legal) {
-  int64_t below = std::min(from - 1, high);
+  int64_t below = from <= low ? low - 1 : std::min(from - 1, high);
   while (below >= low && !legal(below)) --below;
-  int64_t above = std::max(from + 1, low);
+  int64_t above = from >= high ? high + 1 : std::max(from + 1, low);
   while (above <= high && !legal(above)) ++above;
   if (below >= low && above <= high) return concat(below, " or ", above);
   if (below >= low) return concat(below);
@@ -81,6 +81,7 @@ void check_step(const Step& step) {
   check_flags("encoder", step.encoder, step.microbatches);
   check_flags("generator", step.generator, step.microbatches);
 
+  bool nests = step.arrangement != Arrangement::llm_only && (step.has_encoder() || step.has_generator());
   auto shape = concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches);
   if (step.base == Base::one_f_one_b) {
     if (step.chunks != 1)
@@ -94,34 +95,31 @@ void check_step(const Step& step) {
       throw InvalidInput(concat("[interleaved] needs at least 2 chunks a rank, got ", shape,
                                 "; take V=2 or more, or the base '1f1b'"));
     int64_t group = step.group_size();
-    if (!group_is_legal(step.ranks, step.microbatches, group)) {
-      auto for_group = nearest_legal(
-          step.microbatches, step.ranks, 2 * (step.microbatches + step.ranks + std::max<int64_t>(group, 0)),
-          [&](int64_t m) { return group >= step.ranks && group_is_legal(step.ranks, m, group); });
-      auto for_count = nearest_legal(group, step.ranks, step.microbatches, [&](int64_t g) {
-        return group_is_legal(step.ranks, step.microbatches, g);
-      });
-      throw InvalidInput(concat(
-          "[interleaved] ", shape, " G=", group,
-          " is not legal: P <= G <= M, and M mod G must be 0 or at least P. Nearest legal M for this G: ",
-          for_group, "; nearest legal G for this M: ", for_count));
+    auto legal = [&](int64_t m, int64_t g) {
+      return group_is_legal(step.ranks, m, g) && (!nests || (m % step.ranks == 0 && g % step.ranks == 0));
+    };
+    if (!legal(step.microbatches, group)) {
+      // Some M of at least G is legal if the smallest is, and then one of any 2P in a row.
+      std::string for_group = "none";
+      if (group <= kMostOperators && legal(group, group))
+        for_group = nearest_legal(step.microbatches, group, group + step.microbatches + 2 * step.ranks,
+                                  [&](int64_t m) { return legal(m, group); });
+      auto for_count = nearest_legal(group, step.ranks, step.microbatches,
+                                     [&](int64_t g) { return legal(step.microbatches, g); });
+      throw InvalidInput(concat(nests ? "[nest] " : "[interleaved] ", shape, " G=", group,
+                                " is not legal: P <= G <= M, and M mod G must be 0 or at least P",
+                                nests ? "; nested, M and G must be multiples of P" : "",
+                                ". Nearest legal M for this G: ", for_group,
+                                "; nearest legal G for this M: ", for_count));
     }
   }
 
-  bool nests = step.arrangement != Arrangement::llm_only && (step.has_encoder() || step.has_generator());
   if (!nests) return;
   if (step.microbatches % step.ranks != 0) {
-    auto nearest = nearest_legal(step.microbatches, step.ranks, 2 * (step.microbatches + step.ranks),
+    auto nearest = nearest_legal(step.microbatches, step.ranks, step.microbatches + step.ranks,
                                  [&](int64_t m) { return m % step.ranks == 0; });
     throw InvalidInput(
         concat("[nest] M must be a multiple of P, got ", shape, "; nearest legal M: ", nearest));
-  }
-  if (step.base == Base::interleaved && step.group_size() % step.ranks != 0) {
-    auto nearest = nearest_legal(step.group_size(), step.ranks, step.microbatches, [&](int64_t g) {
-      return g % step.ranks == 0 && group_is_legal(step.ranks, step.microbatches, g);
-    });
-    throw InvalidInput(concat("[nest] the group size must be a multiple of P, got ", shape, " G=", step.group,
-                              "; nearest legal G: ", nearest));
   }
   if (step.has_encoder() && step.arrangement == Arrangement::nested && step.warmup_units < 1)
     throw InvalidInput(

@@ -51,7 +51,7 @@ Timeline simulate(const Schedule& schedule, const Costs& costs) {
                            });
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     if (reached[rank] != int64_t(schedule.row(rank).size()))
-      throw InvalidInput("[simulate] " + check(schedule).front());
+      throw InvalidInput("[simulate] " + check(schedule).back());
     const auto& row = timeline.rows[rank].operators;
     if (!row.empty()) timeline.end = std::max(timeline.end, row.back().end);
   }

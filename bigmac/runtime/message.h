@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+namespace bigmac {
+
+using Tensors = std::vector<torch::Tensor>;
+
+// What one operator hands to another: tensors of any shapes and dtypes, each with whether its receiver owes a
+// gradient for it. A backward message holds one gradient for each tensor of the forward that is owed one.
+struct Message {
+  Tensors tensors;
+  std::vector<bool> needs_gradient;  // one a tensor
+};
+
+// Detached values; those that require a gradient are owed one.
+Message message_of(const Tensors& values);
+
+// The tensors as leaves of a graph of their own: those owed a gradient require one.
+Tensors leaves_of(const Message& message, torch::Device device);
+
+// A message as one contiguous byte tensor on the CPU, and back. The bytes carry shapes, dtypes and flags.
+torch::Tensor pack(const Message& message);
+Message unpack(const torch::Tensor& bytes);  // tensors share memory with `bytes`
+
+// A text as a message, and back.
+Message message_of(const std::string& text);
+std::string text_of(const Message& message);
+
+}  // namespace bigmac

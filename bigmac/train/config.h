@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+
+#include "bigmac/data/batch.h"
+#include "bigmac/nn/decoder.h"
+#include "bigmac/nn/diffusion.h"
+#include "bigmac/nn/vision.h"
+#include "bigmac/schedule/step.h"
+
+namespace bigmac::train {
+
+enum class RanksAs { threads, processes };
+RanksAs ranks_as_from_name(const std::string& text);  // InvalidInput with the nearest known name
+
+struct OptimizerConfig {
+  double learning_rate = 1e-3;
+  int64_t warmup_steps = 40;          // linear, from 0
+  double final_learning_rate = 1e-4;  // of the cosine, at the last step
+  double weight_decay = 0.05;         // on matrices; not on norms, biases
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double clip_norm = 1.0;  // of all gradients together
+};
+
+// Everything a training run is made from.
+struct Config {
+  nn::VisionConfig encoder;
+  nn::DecoderConfig backbone;
+  nn::DiffusionConfig generator;
+
+  int64_t pp = 1;   // pipeline ranks
+  int64_t vpp = 1;  // chunks a rank
+  Arrangement schedule = Arrangement::nested;
+  int64_t warmup_units = 3;
+  RanksAs ranks_as = RanksAs::threads;
+  int64_t threads_per_rank = 1;
+
+  data::DatasetConfig data;
+  data::BatchConfig batch;  // picture_tokens and seed follow from the encoder and `seed`
+  OptimizerConfig optimizer;
+  double generator_weight = 1.0;  // of the generator's loss beside the backbone's
+
+  int64_t steps = 100;
+  uint64_t seed = 1;
+  std::string device = "cpu";     // or cuda, cuda:1, ...
+  std::string dtype = "float32";  // or float64
+
+  // Sets what follows from other fields and throws InvalidInput where fields do not fit together.
+  void complete();
+};
+
+// Reads YAML. Unknown keys, values of the wrong kind and malformed YAML are InvalidInput with
+// file:line:column and the nearest known key. Fields left out keep their defaults.
+Config parse_config(const std::string& yaml, const std::string& file);
+Config read_config(const std::string& file);
+
+// YAML that parse_config reads back to the same configuration.
+std::string to_yaml(const Config& config);
+
+}  // namespace bigmac::train

@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bigmac/common/error.h"
+#include "tests/apps/program.h"
+
+using bigmac::concat;
+using bigmac::contains;
+using bigmac::run_bigmac;
+using bigmac::TemporaryFile;
+using nlohmann::json;
+
+namespace {
+
+json simulate(const std::string& arguments) {
+  auto outcome = run_bigmac("simulate --json " + arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return json::parse(outcome.out);
+}
+
+// shared/DESIGN.md, section 3.
+struct Reference {
+  int ranks, chunks, microbatches;
+  double llm_only, with_encoder, with_both;
+};
+
+class ReferenceSteps : public testing::TestWithParam<Reference> {
+ protected:
+  std::string shape() const {
+    return concat("--pp ", GetParam().ranks, " --vpp ", GetParam().chunks, " --microbatches ",
+                  GetParam().microbatches, " --backbone 1,2 ");
+  }
+};
+
+}  // namespace
+
+TEST_P(ReferenceSteps, TakeTheLlmAlone) {
+  auto report = simulate(shape() + "--schedule llm-only");
+  EXPECT_DOUBLE_EQ(report["makespan"], GetParam().llm_only);
+  EXPECT_DOUBLE_EQ(report["ratio_to_ideal"], 1);
+  EXPECT_EQ(report["warmup_units"], 0);
+}
+
+TEST_P(ReferenceSteps, ReachTheIdealWithANestedEncoder) {
+  auto report = simulate(shape() + "--schedule nested --encoder 0.5,1");
+  EXPECT_DOUBLE_EQ(report["makespan"], GetParam().with_encoder);
+  EXPECT_DOUBLE_EQ(report["ideal"], GetParam().with_encoder);
+}
+
+TEST_P(ReferenceSteps, ReachTheIdealWithANestedEncoderAndGenerator) {
+  auto report = simulate(shape() + "--schedule nested --encoder 0.5,1 --generator 2,4");
+  EXPECT_DOUBLE_EQ(report["makespan"], GetParam().with_both);
+  EXPECT_DOUBLE_EQ(report["ideal"], GetParam().with_both);
+  EXPECT_EQ(report["warmup_units"], 3);
+  for (const auto& rank : report["ranks"]) {
+    EXPECT_LE(rank["peak_encoder_units"], 3);
+    EXPECT_EQ(rank["peak_generator_units"], 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Design, ReferenceSteps,
+                         testing::Values(Reference{4, 1, 16, 57, 63, 87}, Reference{4, 2, 32, 201, 213, 261},
+                                         Reference{8, 2, 64, 405, 417, 465},
+                                         Reference{8, 4, 64, 789, 801, 849},
+                                         Reference{4, 4, 64, 777, 801, 897}),
+                         [](const auto& test) {
+                           return concat("P", test.param.ranks, "V", test.param.chunks, "M",
+                                         test.param.microbatches);
+                         });
+
+TEST(SimulateCommand, CountsTheChunkForwardsInFlight) {
+  const std::string shape = "--pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1";
+  EXPECT_EQ(simulate(shape)["ranks"][0]["peak_backbone_in_flight"], 23);
+  EXPECT_EQ(simulate(shape + " --generator 2,4")["ranks"][0]["peak_backbone_in_flight"], 31);
+}
+
+TEST(SimulateCommand, ReportsEveryKeyOfTheJson) {
+  auto report = simulate("--pp 4 --microbatches 16 --encoder 0.5,1");
+  for (const char* key : {"makespan", "ideal", "ratio_to_ideal", "lower_bound", "idle_over_total",
+                          "idle_over_busy", "warmup_units"})
+    EXPECT_TRUE(report[key].is_number()) << key;
+  ASSERT_EQ(report["ranks"].size(), 4u);
+  for (const char* key :
+       {"rank", "busy", "idle", "peak_encoder_units", "peak_generator_units", "peak_backbone_in_flight"})
+    EXPECT_TRUE(report["ranks"][3][key].is_number()) << key;
+  EXPECT_EQ(report["ranks"][3]["rank"], 3);
+  EXPECT_DOUBLE_EQ(report["ranks"][3]["busy"].get<double>() + report["ranks"][3]["idle"].get<double>(), 63);
+}
+
+TEST(SimulateCommand, HoldsMoreEncoderUnitsInThreePhases) {
+  const std::string shape = "--pp 4 --microbatches 64 --encoder 0.5,1 --schedule ";
+  EXPECT_EQ(simulate(shape + "nested")["ranks"][0]["peak_encoder_units"], 3);
+  EXPECT_EQ(simulate(shape + "three-phase")["ranks"][0]["peak_encoder_units"], 16);
+}
+
+TEST(SimulateCommand, AddsTheLatencyOfMessages) {
+  // The first forward passes 3 links, the last backward 3 more.
+  EXPECT_DOUBLE_EQ(simulate("--pp 4 --microbatches 1 --latency 0.5")["makespan"], 4 * 3 + 6 * 0.5);
+}
+
+TEST(SimulateCommand, LeavesEncoderAndGeneratorOutOfAnLlmOnlyStepAndSaysSo) {
+  const std::string shape = "simulate --json --pp 4 --microbatches 16 --schedule llm-only";
+  auto with = run_bigmac(shape + " --encoder 0.5,1 --generator 2,4");
+  EXPECT_EQ(with.exit_code, 0);
+  EXPECT_EQ(with.out, run_bigmac(shape).out);
+  EXPECT_EQ(
+      with.err,
+      "bigmac: note: an llm-only step has no encoder and generator operators: --encoder and --generator "
+      "have no effect\n");
+}
+
+TEST(SimulateCommand, SaysThatThereIsNothingToNest) {
+  auto outcome = run_bigmac("simulate --json --pp 4 --microbatches 16 --schedule nested");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err,
+            "bigmac: note: without --encoder or --generator a nested step is the LLM's own schedule\n");
+  EXPECT_DOUBLE_EQ(json::parse(outcome.out)["makespan"], 57);
+}
+
+TEST(SimulateCommand, PrintsATableForPeople) {
+  auto outcome = run_bigmac("simulate --pp 2 --microbatches 4 --encoder 0.5,1 --generator 2,4");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(
+      outcome.out,
+      "nested schedule, P=2 V=1 M=4, base 1f1b\n"
+      "forward + backward time: LLM chunk 1 + 2, encoder 0.5 + 1, generator 2 + 4\n"
+      "\n"
+      "makespan             30  time of the whole step\n"
+      "ideal                30  plain LLM step + (encoder + generator work) / P: what unlimited memory would "
+      "give\n"
+      "ratio to ideal    1.000  makespan / ideal\n"
+      "lower bound          27  max(total work / P, longest chain of dependencies): no schedule is faster\n"
+      "idle/total      10.00 %  idle time / (P * makespan)\n"
+      "idle/busy       11.11 %  idle time / time inside operators\n"
+      "warm-up units         2  units of P microbatches that the encoder runs ahead of its backward\n"
+      "\n"
+      "rank  busy  idle  busy / makespan               LLM chunks  encoder units  generator units\n"
+      "   0    27     3  ##################..  90.0 %           4              2                1\n"
+      "   1    27     3  ##################..  90.0 %           3              2                1\n"
+      "\n"
+      "LLM chunks and units: the most that a rank holds at once, forwards whose backward has not run\n");
+}
+
+TEST(SimulateCommand, ShowsShortTimesWithTheDigitsTheyNeed) {
+  auto text = run_bigmac("simulate --pp 4 --microbatches 16 --backbone 0.001,0.00213").out;
+  EXPECT_TRUE(contains(text, "LLM chunk 0.001 + 0.00213"));
+  EXPECT_TRUE(contains(text, "makespan        0.05947  "));
+}
+
+TEST(SimulateCommand, ShowsOnlyTheModulesOfTheStep) {
+  auto text = run_bigmac("simulate --pp 4 --microbatches 16").out;
+  EXPECT_FALSE(contains(text, "encoder units"));
+  EXPECT_FALSE(contains(text, "warm-up units"));
+}
+
+TEST(SimulateCommand, WritesATraceWithAUnitOfTimeAsAMillisecond) {
+  TemporaryFile file("trace.json");
+  auto outcome = run_bigmac("simulate --pp 2 --microbatches 2 --encoder 0.5,1 --trace " + file.path());
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(contains(outcome.out, "trace: " + file.path()));
+  auto trace = json::parse(file.text());
+  int operators = 0;
+  double end = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++operators;
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_EQ(operators, 12);
+  EXPECT_DOUBLE_EQ(end, 1000 * simulate("--pp 2 --microbatches 2 --encoder 0.5,1")["makespan"].get<double>());
+}
+
+TEST(SimulateCommand, PrintsNothingButJsonBesidesATrace) {
+  TemporaryFile file("quiet_trace.json");
+  auto outcome = run_bigmac("simulate --json --pp 2 --microbatches 2 --trace " + file.path());
+  EXPECT_TRUE(json::accept(outcome.out));
+}

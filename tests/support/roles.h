@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bigmac/runtime/transport.h"
+
+// Test programs that start themselves as ranks: main() runs the role named in BIGMAC_TEST_ROLE in place of
+// the tests.
+namespace bigmac::roles {
+
+// Run in a process of its own; `folder` is where it may leave files for the test.
+using Role = std::function<void(Transport& transport, const std::string& folder)>;
+
+// At namespace scope: static const bool added = roles::add("name", [](...) {...});
+bool add(const std::string& name, Role role);
+
+// Runs the role on as many processes. Throws RankFailure as launch_processes does.
+void run(const std::string& name, int ranks, const std::string& folder = "");
+
+// A folder that is removed with its contents at the end of the scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace bigmac::roles
