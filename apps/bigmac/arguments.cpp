@@ -33,11 +33,19 @@ CLI::Option* add_text(CLI::App& command, const std::string& name, const std::str
 }  // namespace
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& count, const std::string& help) {
-  auto take = [name, &count](const std::string& text) {
-    if (!parse_number(text, count) || count < 1 || count > kMostOperators)
-      throw must_be(name, concat("a whole number from 1 to ", kMostOperators), text);
+  return add_whole(
+      command, name, 1, [&count](int64_t value) { count = value; }, help);
+}
+
+CLI::Option* add_whole(CLI::App& command, const std::string& name, int64_t least,
+                       std::function<void(int64_t)> take, const std::string& help) {
+  auto take_text = [name, least, take = std::move(take)](const std::string& text) {
+    int64_t value = 0;
+    if (!parse_number(text, value) || value < least || value > kMostOperators)
+      throw must_be(name, concat("a whole number from ", least, " to ", kMostOperators), text);
+    take(value);
   };
-  return add_text(command, name, "N", take, help);
+  return add_text(command, name, "N", take_text, help);
 }
 
 CLI::Option* add_time(CLI::App& command, const std::string& name, double& time, const std::string& help) {

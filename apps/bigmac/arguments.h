@@ -17,6 +17,10 @@ namespace bigmac {
 // A whole number from 1 to kMostOperators.
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& count, const std::string& help);
 
+// A whole number from `least` to kMostOperators.
+CLI::Option* add_whole(CLI::App& command, const std::string& name, int64_t least,
+                       std::function<void(int64_t)> take, const std::string& help);
+
 // A time: a number from 0 to 1e12.
 CLI::Option* add_time(CLI::App& command, const std::string& name, double& time, const std::string& help);
 

@@ -7,6 +7,10 @@
 #include "apps/bigmac/help.h"
 #include "apps/bigmac/schedule_command.h"
 #include "apps/bigmac/simulate_command.h"
+#ifdef BIGMAC_RUNTIME
+#include "apps/bigmac/sample_command.h"
+#include "apps/bigmac/train_command.h"
+#endif
 #include "bigmac/common/error.h"
 
 namespace {
@@ -23,6 +27,7 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  bigmac schedule --pp 4 --vpp 2 --microbatches 8 --encoder\n"
     "  bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1 --generator 2,4\n"
+    "  bigmac train configs/emoji.yaml\n"
     "  bigmac schedule --help\n"
     "\n"
     "Exit codes: 0 done, 1 failed while running, 2 wrong input.";
@@ -52,6 +57,10 @@ int main(int argc, char** argv) {
   program.footer(kExamples);
   bigmac::add_schedule_command(program);
   bigmac::add_simulate_command(program);
+#ifdef BIGMAC_RUNTIME
+  bigmac::add_train_command(program);
+  bigmac::add_sample_command(program);
+#endif
   for (auto* command : program.get_subcommands({})) command->group("Commands");
   try {
     run(program, argc, argv);

@@ -8,6 +8,7 @@
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/nest.h"
 #include "bigmac/simulate/simulate.h"
+#include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
 
 namespace bigmac {
@@ -36,6 +37,7 @@ struct SimulateArguments {
   double latency = 0;
   bool json = false;
   std::optional<std::string> trace;
+  std::optional<std::string> picture;
 };
 
 Costs costs_of(const SimulateArguments& arguments) {
@@ -60,6 +62,11 @@ void run(const SimulateArguments& arguments) {
   Timeline timeline = simulate(schedule, costs);
   StepReport step_report = report(schedule, costs, timeline);
   if (arguments.trace) write_trace(timeline, *arguments.trace, 1000);
+  if (arguments.picture)
+    write_file(*arguments.picture,
+               to_svg(timeline, concat(name(step.arrangement), " schedule, P=", step.ranks,
+                                       " V=", step.chunks, " M=", step.microbatches, ": ", timeline.length(),
+                                       " (ideal ", step_report.ideal, ")")));
   auto text = arguments.json ? to_json(step_report) : to_text(step, costs, step_report);
   if (arguments.trace && !arguments.json)
     text += concat("\ntrace: ", *arguments.trace, " (open it in https://ui.perfetto.dev)\n");
@@ -83,6 +90,7 @@ void add_simulate_command(CLI::App& program) {
   add_switch(*command, "--json", arguments->json, "Print the report as JSON");
   add_path(*command, "--trace", arguments->trace,
            "Write what every rank does when as Chrome trace events, a unit of time as a millisecond");
+  add_path(*command, "--picture", arguments->picture, "Draw what every rank does when, as SVG");
   command->footer(kExamples);
   command->callback([arguments] { run(*arguments); });
 }

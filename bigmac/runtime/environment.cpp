@@ -47,15 +47,20 @@ GetVariable process_environment() {
 }
 
 std::string first_host(const std::string& node_list) {
-  auto bracket = node_list.find('['), comma = node_list.find(',');
-  if (bracket == std::string::npos || comma < bracket) return node_list.substr(0, comma);
-  auto end = node_list.find_first_of(",-]", bracket);
-  auto close = node_list.find(']', bracket);
-  if (close == std::string::npos)
-    throw InvalidInput(concat("[launch] SLURM_JOB_NODELIST has a '[' without a ']': '", node_list, "'"));
-  auto behind = node_list.find(',', close);
-  auto suffix = node_list.substr(close + 1, behind == std::string::npos ? behind : behind - close - 1);
-  return node_list.substr(0, bracket) + node_list.substr(bracket + 1, end - bracket - 1) + suffix;
+  std::string host;
+  for (size_t at = 0; at < node_list.size() && node_list[at] != ','; ++at) {
+    if (node_list[at] != '[') {
+      host += node_list[at];
+      continue;
+    }
+    auto close = node_list.find(']', at);
+    if (close == std::string::npos)
+      throw InvalidInput(concat("[launch] the node list has a '[' without a ']': '", node_list, "'"));
+    auto range = node_list.substr(at + 1, close - at - 1);
+    host += range.substr(0, range.find_first_of(",-"));
+    at = close;
+  }
+  return host;
 }
 
 std::optional<Environment> read_environment(const GetVariable& get) {

@@ -9,7 +9,7 @@ namespace bigmac {
 namespace {
 
 std::string shape_text(const torch::Tensor& tensor) {
-  return concat(tensor.sizes(), " ", tensor.scalar_type());
+  return concat(tensor.sizes(), " ", tensor.scalar_type(), tensor.requires_grad() ? "" : " (frozen)");
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;
 // embedding tied to the head) is one parameter: its gradient is the sum over its holders.
 class SharedGradients {
  public:
-  // All ranks call it together. Throws Failure where ranks hold different shapes under one name.
+  // All ranks call it together. Throws Failure where ranks hold different shapes under one name, or
+  // some train it and some do not.
   SharedGradients(Transport& transport, NamedParameters parameters);
 
   // Sums the gradients of shared parameters; every parameter of this rank has a gradient then, zero where no

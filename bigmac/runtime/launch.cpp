@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "bigmac/runtime/recorder.h"
@@ -83,6 +85,15 @@ class Ranks {
 
 }  // namespace
 
+std::vector<std::string> own_command() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> command;
+  for (std::string word; std::getline(in, word, '\0');) command.push_back(word);
+  if (command.empty()) throw Failure("[launch] cannot read /proc/self/cmdline");
+  command[0] = "/proc/self/exe";
+  return command;
+}
+
 void launch_processes(const std::vector<std::string>& command, const LaunchOptions& options) {
   if (options.ranks < 1) throw InvalidInput(concat("[launch] ranks must be at least 1, got ", options.ranks));
   auto [store, port] = connect_store("127.0.0.1", options.port, true, std::chrono::seconds(60));
@@ -94,8 +105,7 @@ void launch_processes(const std::vector<std::string>& command, const LaunchOptio
     ranks.collect([&](int rank, int status) {
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
       if (!failure.empty()) return;
-      if (!published_failure(*store)) publish_failure(*store, describe(rank, status));
-      failure = *published_failure(*store);
+      failure = publish_failure(*store, describe(rank, status));
       failed_at = now();
     });
     if (!failure.empty() && now() - failed_at > options.grace_seconds) break;

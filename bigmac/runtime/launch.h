@@ -11,6 +11,9 @@ struct LaunchOptions {
   double grace_seconds = 8;  // after a failure, until what is left is killed
 };
 
+// The command line that started this program.
+std::vector<std::string> own_command();
+
 // Starts `command` once a rank on this machine, with the environment of torchrun, and waits for all. The
 // meeting point is in this process, so it outlives any rank. Throws RankFailure with the first failed rank's
 // error, after every rank has ended.

@@ -59,17 +59,17 @@ void MemoryLedger::reset_peaks() {
 
 void MemoryLedger::report(void* pointer, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (bytes > 0) {
-    if (!current) return;
-    Key key{current->rank, current->module};
-    auto& count = bytes_[key];
-    count.live += bytes;
-    count.peak = std::max(count.peak, count.live);
-    blocks_[pointer] = {key, bytes};
-  } else if (auto block = blocks_.find(pointer); block != blocks_.end()) {
+  // Also before an allocation: what lay here may have been freed where nobody watched.
+  if (auto block = blocks_.find(pointer); block != blocks_.end()) {
     bytes_[block->second.key].live -= block->second.bytes;
     blocks_.erase(block);
   }
+  if (bytes <= 0 || !current) return;
+  Key key{current->rank, current->module};
+  auto& count = bytes_[key];
+  count.live += bytes;
+  count.peak = std::max(count.peak, count.live);
+  blocks_[pointer] = {key, bytes};
 }
 
 }  // namespace bigmac

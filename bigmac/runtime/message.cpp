@@ -62,7 +62,7 @@ torch::Tensor pack(const Message& message) {
   out += header_bytes;
   for (const auto& tensor : message.tensors) {
     auto contiguous = tensor.to(torch::kCPU).contiguous();
-    std::memcpy(out, contiguous.data_ptr(), contiguous.nbytes());
+    if (contiguous.numel() > 0) std::memcpy(out, contiguous.data_ptr(), contiguous.nbytes());
     out += aligned(int64_t(contiguous.nbytes()));
   }
   return packed;
@@ -71,20 +71,27 @@ torch::Tensor pack(const Message& message) {
 Message unpack(const torch::Tensor& bytes) {
   int64_t words = bytes.numel() / int64_t(sizeof(int64_t)), at = 0;
   const auto* header = reinterpret_cast<const int64_t*>(bytes.data_ptr<uint8_t>());
+  auto cut_off = [&] { return Failure(concat("[message] cut off or damaged: ", bytes.numel(), " bytes")); };
   auto next = [&] {
-    if (at >= words) throw Failure(concat("[message] cut off: ", bytes.numel(), " bytes"));
+    if (at >= words) throw cut_off();
     return header[at++];
+  };
+  // Of words that follow.
+  auto count_of = [&] {
+    int64_t count = next();
+    if (count < 0 || count > words - at) throw cut_off();
+    return size_t(count);
   };
   struct Description {
     torch::ScalarType dtype;
     std::vector<int64_t> sizes;
   };
   Message message;
-  std::vector<Description> descriptions(static_cast<size_t>(next()));
+  std::vector<Description> descriptions(count_of());
   for (auto& description : descriptions) {
     description.dtype = torch::ScalarType(next());
     message.needs_gradient.push_back(next() != 0);
-    description.sizes.resize(size_t(next()));
+    description.sizes.resize(count_of());
     for (auto& size : description.sizes) size = next();
   }
   int64_t offset = aligned(at * int64_t(sizeof(int64_t)));
@@ -92,13 +99,13 @@ Message unpack(const torch::Tensor& bytes) {
     int64_t count = 1;
     for (int64_t size : sizes) count *= size;
     int64_t length = count * int64_t(torch::elementSize(dtype));
-    if (offset + length > bytes.numel())
-      throw Failure(concat("[message] cut off: ", bytes.numel(), " bytes"));
+    if (length < 0 || length > bytes.numel() - offset) throw cut_off();
     auto* data = bytes.data_ptr<uint8_t>() + offset;
     message.tensors.push_back(torch::from_blob(
         data, sizes, [bytes](void*) {}, torch::dtype(dtype)));
     offset += aligned(length);
   }
+  if (offset != bytes.numel()) throw cut_off();
   return message;
 }
 

@@ -36,9 +36,9 @@ StoreConnection connect_store(const std::string& address, int port, bool serves,
   }
 }
 
-void publish_failure(c10d::Store& store, const std::string& reason) {
-  if (store.add("bigmac/failures", 1) == 1)
-    store.set(kFailure, std::vector<uint8_t>(reason.begin(), reason.end()));
+std::string publish_failure(c10d::Store& store, const std::string& reason) {
+  auto held = store.compareSet(kFailure, {}, std::vector<uint8_t>(reason.begin(), reason.end()));
+  return {held.begin(), held.end()};
 }
 
 std::optional<std::string> published_failure(c10d::Store& store) {

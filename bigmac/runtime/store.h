@@ -17,8 +17,8 @@ struct StoreConnection {
 StoreConnection connect_store(const std::string& address, int port, bool serves,
                               std::chrono::milliseconds timeout);
 
-// The group's first failure, kept in the store.
-void publish_failure(c10d::Store& store, const std::string& reason);
+// The group's first failure, kept in the store. Publishing returns the one it holds then.
+std::string publish_failure(c10d::Store& store, const std::string& reason);
 std::optional<std::string> published_failure(c10d::Store& store);
 
 }  // namespace bigmac

@@ -148,10 +148,9 @@ void run_threads(int ranks, const std::function<void(Transport&)>& body) {
       } catch (...) {
         reason = concat("rank ", rank, ": unknown error");
       }
-      {
-        std::lock_guard lock(mutex);
-        if (failure.empty()) failure = reason;
-      }
+      std::lock_guard lock(mutex);
+      if (!failure.empty()) return;
+      failure = reason;
       transports[rank]->fail(reason);
     });
   for (auto& thread : threads) thread.join();

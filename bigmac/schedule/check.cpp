@@ -173,8 +173,8 @@ std::string describe_deadlock(const Schedule& schedule, Progress& progress,
   return text;
 }
 
-// Every encoder and generator operator at a place of its unit, and units in the order in which they cut each row.
-// False where the places cannot be worked with.
+// Every encoder and generator operator at a place of its unit, and units in the order in which they cut each
+// row. False where the places cannot be worked with.
 bool check_units(const Schedule& schedule, std::vector<std::string>& problems) {
   const Step& step = schedule.step;
   std::vector<int64_t> least(step.ranks, 0);
@@ -204,7 +204,8 @@ bool check_units(const Schedule& schedule, std::vector<std::string>& problems) {
       if (row[place] == op)
         in_unit[schedule.row_begin[rank] + place] = 1;
       else
-        tell(concat(what, " has its place at ", where(rank, place, row[place]), ", which is not ", long_name(op)));
+        tell(concat(what, " has its place at ", where(rank, place, row[place]), ", which is not ",
+                    long_name(op)));
     }
   }
   for (int rank = 0; rank < schedule.ranks(); ++rank)

@@ -14,15 +14,31 @@ namespace {
 
 constexpr double kBefore = -std::numeric_limits<double>::infinity();
 constexpr double kBehind = std::numeric_limits<double>::infinity();
+constexpr double kLeastDuration = 1e-3;
+constexpr double kMostLatency = 1e6;
 
 // The number of operators of each rank's row that stand before a cut.
 using Cut = std::vector<int64_t>;
+
+// Costs in units of the longest backbone operator. A cut tells apart only operators that take time, so each
+// takes a thousandth of that at least, and a message so many at most that the thousandth is not lost to
+// rounding.
+Costs measurable(const Step& step, Costs costs) {
+  double longest = Durations(step, costs).longest_backbone();
+  for (auto* list : {&costs.forward, &costs.backward})
+    for (double& cost : *list) cost = longest > 0 ? std::max(cost / longest, kLeastDuration) : 1;
+  costs.latency = longest > 0 ? std::min(costs.latency / longest, kMostLatency) : 0;
+  return costs;
+}
 
 // The backbone-only timeline with nominal durations, asked for cuts and for moments of units.
 class Cuts {
  public:
   Cuts(const Schedule& base, const Costs& nominal)
-      : base_(base), ids_(base.step), durations_(base.step, nominal), positions_(ids_.encoder) {
+      : base_(base),
+        ids_(base.step),
+        durations_(base.step, measurable(base.step, nominal)),
+        positions_(ids_.encoder) {
     for (int rank = 0; rank < base.ranks(); ++rank) {
       auto row = base.row(rank);
       for (size_t p = 0; p < row.size(); ++p) positions_[ids_.of(rank, row[p])] = int32_t(p);
@@ -44,7 +60,7 @@ class Cuts {
   // Each rank's operators that start before t. Costs such as 0.1 do not add up exactly, so t is taken a
   // rounding error earlier; a cut is consistent for any t.
   Cut at(double t) const {
-    double moment = std::isfinite(t) ? t - std::abs(t) * 1e-10 : t;
+    double moment = std::isfinite(t) ? t - std::min(std::abs(t) * 1e-10, kLeastDuration / 2) : t;
     Cut cut(base_.step.ranks);
     for (int rank = 0; rank < base_.ranks(); ++rank) {
       auto row = base_.row(rank);
@@ -91,8 +107,8 @@ class Cuts {
 
   // A cut moved later may have passed what waits for the unit; as much of it as does not need that.
   Cut before_first_backward(Cut cut, int64_t unit) const {
-    cut.back() = std::min<int64_t>(
-        cut.back(), positions_[ids_.backward_of(ids_.stages - 1, unit * base_.step.ranks)]);
+    cut.back() =
+        std::min<int64_t>(cut.back(), positions_[ids_.backward_of(ids_.stages - 1, unit * base_.step.ranks)]);
     return shrunk(std::move(cut));
   }
 
@@ -198,7 +214,8 @@ std::vector<Placement> place_units(const Step& step, const Cuts& cuts) {
   if (step.has_generator())
     for (int64_t u = 0; u < units; ++u) {
       double time = cuts.last_forward_ends(u);
-      add(time, Module::generator, Phase::generate, u, cuts.before_first_backward(cuts.grown(cuts.at(time)), u));
+      add(time, Module::generator, Phase::generate, u,
+          cuts.before_first_backward(cuts.grown(cuts.at(time)), u));
     }
   // All ranks take the units in this one order, so units that share a cut cannot cross either.
   std::stable_sort(placements.begin(), placements.end(),

@@ -142,6 +142,18 @@ RanksAs ranks_as_from_name(const std::string& text) {
   throw InvalidInput(unknown_name("kind of ranks", text, {"threads", "processes"}));
 }
 
+Step step_of(const Config& config) {
+  return {.ranks = config.pp,
+          .chunks = config.vpp,
+          .microbatches = config.batch.microbatches,
+          .base = config.vpp == 1 ? Base::one_f_one_b : Base::interleaved,
+          .group = 0,
+          .arrangement = config.schedule,
+          .warmup_units = config.warmup_units,
+          .encoder = {},
+          .generator = {}};
+}
+
 void Config::complete() {
   encoder.out = backbone.hidden;
   generator.text = backbone.hidden;
@@ -165,6 +177,15 @@ void Config::complete() {
   at_least("optimizer.weight_decay", optimizer.weight_decay, 0);
   at_least("optimizer.clip_norm", optimizer.clip_norm, 0);
   at_least("generator.loss_weight", generator_weight, 0);
+  if (schedule == Arrangement::llm_only)
+    throw InvalidInput(
+        "[config] parallel.schedule llm-only leaves the encoder and the generator out; take nested or "
+        "three-phase");
+  Step step = step_of(*this);
+  check_step(step);
+  step.encoder.assign(size_t(step.microbatches), 1);
+  step.generator = step.encoder;
+  check_step(step);
   if (dtype != "float32" && dtype != "float64")
     throw InvalidInput("[config] " + unknown_name("dtype", dtype, {"float32", "float64"}));
   try {

@@ -50,6 +50,9 @@ struct Config {
   void complete();
 };
 
+// The step that a configuration declares, without the flags of its microbatches.
+Step step_of(const Config& config);
+
 // Reads YAML. Unknown keys, values of the wrong kind and malformed YAML are InvalidInput with
 // file:line:column and the nearest known key. Fields left out keep their defaults.
 Config parse_config(const std::string& yaml, const std::string& file);

@@ -8,18 +8,7 @@
 namespace bigmac::train {
 
 Step declare_step(const Config& config, const data::Batch& batch) {
-  Step step{.ranks = config.pp,
-            .chunks = config.vpp,
-            .microbatches = config.batch.microbatches,
-            .base = config.vpp == 1 ? Base::one_f_one_b : Base::interleaved,
-            .group = 0,
-            .arrangement = config.schedule,
-            .warmup_units = config.warmup_units,
-            .encoder = {},
-            .generator = {}};
-  if (config.schedule == Arrangement::llm_only)
-    throw InvalidInput(
-        "[train] the schedule llm-only leaves the encoder and the generator out; take nested or three-phase");
+  Step step = step_of(config);
   for (const auto& microbatch : batch.microbatches) {
     step.encoder.push_back(microbatch.has_pictures());
     step.generator.push_back(microbatch.has_targets());

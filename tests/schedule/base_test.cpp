@@ -59,8 +59,8 @@ std::vector<std::vector<Operator>> rows_in_words(const Step& step, int64_t warmu
   int64_t total = int64_t(order.size());
   std::vector<std::vector<Operator>> rows;
   for (int64_t rank = 0; rank < step.ranks; ++rank) {
-    int64_t warmup = step.chunks == 1 ? step.ranks - rank - 1
-                                      : 2 * (step.ranks - rank - 1) + (step.chunks - 1) * group;
+    int64_t warmup =
+        step.chunks == 1 ? step.ranks - rank - 1 : 2 * (step.ranks - rank - 1) + (step.chunks - 1) * group;
     warmup = std::min(warmup + warmup_extra, total);
     auto& row = rows.emplace_back();
     for (int64_t k = 0; k < total + warmup; ++k) {

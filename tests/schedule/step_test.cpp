@@ -39,11 +39,13 @@ void expect_the_rule(Step step) {
   auto message = refusal([&] { make_schedule(step); });
   ASSERT_EQ(message.has_value(), !legal_counts(step, step.microbatches, group)) << message.value_or("");
   if (!message) return;
-  EXPECT_TRUE(contains(*message, concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches,
-                                        " G=", group)))
+  EXPECT_TRUE(contains(*message,
+                       concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches, " G=", group)))
       << *message;
-  auto for_group = nearest_by_trying(step.microbatches, [&](int64_t m) { return legal_counts(step, m, group); });
-  auto for_count = nearest_by_trying(group, [&](int64_t g) { return legal_counts(step, step.microbatches, g); });
+  auto for_group =
+      nearest_by_trying(step.microbatches, [&](int64_t m) { return legal_counts(step, m, group); });
+  auto for_count =
+      nearest_by_trying(group, [&](int64_t g) { return legal_counts(step, step.microbatches, g); });
   EXPECT_TRUE(contains(*message, concat("Nearest legal M for this G: ", for_group,
                                         "; nearest legal G for this M: ", for_count)))
       << *message << "\nexpected: " << for_group << "; " << for_count;
@@ -122,9 +124,11 @@ TEST(BadCounts, AreRefusedByNameWithoutOverflowOrAllocation) {
 }
 
 TEST(BadCounts, AreRefusedWhereOnlyTheirProductIsTooLarge) {
-  for (auto [ranks, chunks, microbatches] :
-       {std::array<int64_t, 3>{1 << 28, 1 << 15, 1 << 28}, {1 << 14, 1 << 7, 1 << 7}, {1 << 28, 1, 1},
-        {1, 1, 1 << 28}, {1 << 9, 2, (1 << 17) + (1 << 9)}}) {
+  for (auto [ranks, chunks, microbatches] : {std::array<int64_t, 3>{1 << 28, 1 << 15, 1 << 28},
+                                             {1 << 14, 1 << 7, 1 << 7},
+                                             {1 << 28, 1, 1},
+                                             {1, 1, 1 << 28},
+                                             {1 << 9, 2, (1 << 17) + (1 << 9)}}) {
     Step step = backbone_step(ranks, chunks, microbatches);
     auto message = refusal([&] { make_schedule(step); });
     ASSERT_TRUE(message) << describe(step);
@@ -221,8 +225,8 @@ TEST(Dependencies, AndReceiversAreEachOthersInverse) {
             for_each_predecessor(step, ids, rank, op, [&](int64_t id, int from) {
               EXPECT_EQ(ids.at(id).rank, from) << long_name(op);
               auto needs = ids.at(id).op;
-              bool activations = needs.module == op.module && needs.phase == Phase::forward &&
-                                 op.phase == Phase::backward;
+              bool activations =
+                  needs.module == op.module && needs.phase == Phase::forward && op.phase == Phase::backward;
               if (!activations) needed.emplace_back(id, own);
             });
             for_each_receiver(step, ids, rank, op, [&](int64_t id, int to) {

@@ -58,9 +58,8 @@ inline Step without_nesting(Step step) {
 // For SCOPED_TRACE.
 inline std::string describe(const Step& step, uint64_t seed = kSeed) {
   return concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches, " G=", step.group,
-                " W=", step.warmup_units, " ", name(step.arrangement),
-                step.has_encoder() ? " encoder" : "", step.has_generator() ? " generator" : "",
-                " seed=", seed);
+                " W=", step.warmup_units, " ", name(step.arrangement), step.has_encoder() ? " encoder" : "",
+                step.has_generator() ? " generator" : "", " seed=", seed);
 }
 
 inline Schedule make_table(const Step& step, const std::vector<std::vector<Operator>>& rows) {
@@ -82,8 +81,7 @@ inline std::vector<std::vector<Operator>> rows_of(const Schedule& schedule) {
 // What is left of a table when its nested operators are taken out.
 inline Schedule strip(const Schedule& schedule) {
   auto rows = rows_of(schedule);
-  for (auto& row : rows)
-    std::erase_if(row, [](const Operator& op) { return op.module != Module::backbone; });
+  for (auto& row : rows) std::erase_if(row, [](const Operator& op) { return op.module != Module::backbone; });
   return make_table(without_nesting(schedule.step), rows);
 }
 
@@ -129,7 +127,9 @@ class Oracle {
 
   // Whether what stands before a unit's places is closed under predecessors.
   bool cuts_consistently(const Unit& unit) const {
-    auto before = [&](int64_t node) { return node - schedule_.row_begin[rank_[node]] < unit.place[rank_[node]]; };
+    auto before = [&](int64_t node) {
+      return node - schedule_.row_begin[rank_[node]] < unit.place[rank_[node]];
+    };
     for (const auto& edge : edges_)
       if (edge.dependency && before(edge.to) && !before(edge.from)) return false;
     return true;
@@ -161,8 +161,8 @@ class Oracle {
       for (int64_t n = schedule_.row_begin[rank]; n < schedule_.row_begin[rank + 1]; ++n) {
         const Operator& op = schedule_.operators[n];
         rank_[n] = rank;
-        Kind kind = op.phase == Phase::generate   ? kGenerate
-                    : op.phase == Phase::forward  ? (op.module == Module::encoder ? kEncoderForward : kForward)
+        Kind kind = op.phase == Phase::generate  ? kGenerate
+                    : op.phase == Phase::forward ? (op.module == Module::encoder ? kEncoderForward : kForward)
                     : op.module == Module::encoder ? kEncoderBackward
                                                    : kBackward;
         if ((op.module == Module::generator) != (kind == kGenerate)) return;
@@ -205,9 +205,9 @@ class Oracle {
     }
   }
 
-  // sends.h in words: a rank starts its next backbone operator only when the receive of what the last one sent
-  // stands posted, that is when the receiver has run its previous backbone operator of that direction; a message
-  // that goes round between the last and the first rank, G-P operators of that direction earlier. A
+  // sends.h in words: a rank starts its next backbone operator only when the receive of what the last one
+  // sent stands posted, that is when the receiver has run its previous backbone operator of that direction; a
+  // message that goes round between the last and the first rank, G-P operators of that direction earlier. A
   // unit's messages all have one end on stage 0's rank (encoder) or the last stage's (generator): both ends
   // leave the unit's place only when the other has come to it, and the receiver of its outputs when they are
   // there.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "bigmac/schedule/costs.h"
+#include "bigmac/timeline/timeline.h"
+
+namespace bigmac {
+
+// What the operators of a measured timeline took on average, by module and, in the backbone, by stage: the
+// costs to simulate its step with. A generator's forward and backward are one operator; all of it counts as
+// forward.
+Costs mean_costs(const Step& step, const Timeline& timeline);
+
+}  // namespace bigmac

@@ -1,0 +1,102 @@
+#include "bigmac/timeline/picture.h"
+
+#include <array>
+#include <iomanip>
+
+#include "bigmac/common/error.h"
+
+namespace bigmac {
+namespace {
+
+constexpr double kWidth = 1200, kLeft = 64, kTop = 44, kRow = 26, kGap = 4, kLegend = 40, kRight = 12;
+
+struct Look {
+  const char* name;
+  const char* fill;
+};
+constexpr std::array<Look, 5> kLooks{{{"LLM forward", "#56b4e9"},
+                                      {"LLM backward", "#009e73"},
+                                      {"encoder forward", "#f0e442"},
+                                      {"encoder backward", "#e69f00"},
+                                      {"generator", "#cc79a7"}}};
+
+size_t look_of(const Operator& op) {
+  if (op.module == Module::generator) return 4;
+  return (op.module == Module::encoder ? 2 : 0) + (op.phase == Phase::backward ? 1 : 0);
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+class Svg {
+ public:
+  Svg(double width, double height) {
+    out_ << std::fixed << std::setprecision(2) << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
+         << width << " " << height << "\" font-family=\"sans-serif\" font-size=\"12\">\n";
+    box(0, 0, width, height, "#ffffff");
+  }
+  // A later chunk of a rank is drawn fainter, so that the passes through the model can be told apart.
+  void box(double x, double y, double width, double height, const char* fill, double opacity = 1) {
+    out_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
+         << "\" fill=\"" << fill << "\"";
+    if (opacity < 1) out_ << " fill-opacity=\"" << opacity << "\"";
+    out_ << "/>\n";
+  }
+  void text(double x, double y, const std::string& text, const char* anchor = "start", int size = 12) {
+    out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\" font-size=\"" << size
+         << "\">" << escaped(text) << "</text>\n";
+  }
+  std::string finish() {
+    out_ << "</svg>\n";
+    return out_.str();
+  }
+
+ private:
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string to_svg(const Timeline& timeline, const std::string& title) {
+  auto ranks = double(timeline.rows.size());
+  double height = kTop + ranks * (kRow + kGap) + kLegend;
+  double scale = timeline.length() > 0 ? (kWidth - kLeft - kRight) / timeline.length() : 0;
+  Svg svg(kWidth, height);
+  svg.text(kLeft, 26, title, "start", 15);
+  std::array<bool, kLooks.size()> seen{};
+  for (size_t rank = 0; rank < timeline.rows.size(); ++rank) {
+    double y = kTop + double(rank) * (kRow + kGap);
+    svg.text(kLeft - 8, y + kRow * 0.68, concat("rank ", rank), "end");
+    svg.box(kLeft, y, kWidth - kLeft - kRight, kRow, "#f2f2f2");
+    for (const auto& [op, start, end] : timeline.rows[rank].operators) {
+      double x = kLeft + (start - timeline.start) * scale, width = (end - start) * scale;
+      seen[look_of(op)] = true;
+      svg.box(x, y, std::max(width - 0.6, 0.2), kRow, kLooks[look_of(op)].fill, op.chunk == 0 ? 1 : 0.72);
+      auto label = std::to_string(op.microbatch);
+      if (width > 7.0 * double(label.size()) + 2)
+        svg.text(x + width / 2, y + kRow * 0.68, label, "middle", 11);
+    }
+  }
+  double x = kLeft, y = height - kLegend + 14;
+  for (size_t look = 0; look < kLooks.size(); ++look) {
+    if (!seen[look]) continue;
+    svg.box(x, y, 14, 14, kLooks[look].fill);
+    svg.text(x + 20, y + 12, kLooks[look].name);
+    x += 140;
+  }
+  svg.box(x, y, 14, 14, "#f2f2f2");
+  svg.text(x + 20, y + 12, "idle (numbers: microbatches; fainter: later chunks)");
+  return svg.finish();
+}
+
+}  // namespace bigmac

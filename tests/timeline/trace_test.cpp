@@ -1,0 +1,131 @@
+#include "bigmac/timeline/trace.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bigmac/common/error.h"
+
+namespace bigmac {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Trace : public testing::Test {
+ protected:
+  Trace() {
+    std::string pattern = (fs::temp_directory_path() / "bigmac-trace-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw Failure("mkdtemp failed");
+    folder_ = pattern;
+  }
+  ~Trace() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  Json written(const Timeline& timeline, double second = 1) const {
+    auto path = (folder_ / "trace.json").string();
+    write_trace(timeline, path, second);
+    std::ifstream file(path);
+    return Json::parse(file);  // strict: no comments, no trailing commas, no NaN
+  }
+
+  // The message of the Failure that writing to `path` ends in.
+  static std::string failure(const std::string& path) {
+    try {
+      write_trace(two_ranks(), path);
+    } catch (const Failure& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "wrote " << path;
+    return {};
+  }
+
+  static Timeline two_ranks() {
+    Timeline timeline{.start = 10, .end = 20, .rows = std::vector<Timeline::Row>(2)};
+    auto f = backbone_forward(1, 3), e = encoder_backward(5), g = generate(6);
+    timeline.rows[0].operators = {{f, 12, 15}, {e, 16, 18}};
+    timeline.rows[0].intervals = {{Spent::transfer, -1, f, 10, 12}, {Spent::wait, 1, e, 15, 16}};
+    timeline.rows[1].operators = {{g, 13, 17.5}};
+    return timeline;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Trace, IsStrictJsonWithTheFieldsOfTraceEvents) {
+  auto trace = written(two_ranks());
+  ASSERT_TRUE(trace.is_object());
+  EXPECT_EQ(trace["displayTimeUnit"], "ms");
+  int complete = 0, named = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    for (const char* field : {"name", "ph", "pid", "tid"}) EXPECT_TRUE(event.contains(field)) << event;
+    if (event["ph"] == "X") {
+      ++complete;
+      EXPECT_TRUE(event["ts"].is_number()) << event;
+      EXPECT_TRUE(event["dur"].is_number()) << event;
+      EXPECT_TRUE(event["cat"].is_string()) << event;
+      EXPECT_GE(event["ts"], 0) << event;
+    } else {
+      EXPECT_EQ(event["ph"], "M") << event;
+      EXPECT_TRUE(event["args"]["name"].is_string()) << event;
+      ++named;
+    }
+  }
+  EXPECT_EQ(complete, 5);
+  EXPECT_EQ(named, 5);  // two processes, their operators, one's waits and transfers
+}
+
+TEST_F(Trace, ShowsOperatorsAndWaitsOnThreadsOfTheirRankInMicrosecondsFromTheStart) {
+  auto trace = written(two_ranks());
+  Json events = Json::array();
+  for (auto& event : trace["traceEvents"])
+    if (event["ph"] == "X") events.push_back(event);
+  auto expected = Json::parse(R"([
+    {"name": "F1.3", "cat": "backbone", "ph": "X", "pid": 0, "tid": 0, "ts": 2e6, "dur": 3e6,
+     "args": {"module": "backbone", "operator": "F", "chunk": 1, "microbatch": 3}},
+    {"name": "EB5", "cat": "encoder", "ph": "X", "pid": 0, "tid": 0, "ts": 6e6, "dur": 2e6,
+     "args": {"module": "encoder", "operator": "B", "chunk": 0, "microbatch": 5}},
+    {"name": "transfer F1.3", "cat": "transfer", "ph": "X", "pid": 0, "tid": 1, "ts": 0, "dur": 2e6,
+     "args": {"for": "backbone F chunk 1 microbatch 3", "peer": -1}},
+    {"name": "wait EB5", "cat": "wait", "ph": "X", "pid": 0, "tid": 1, "ts": 5e6, "dur": 1e6,
+     "args": {"for": "encoder B microbatch 5", "peer": 1}},
+    {"name": "G6", "cat": "generator", "ph": "X", "pid": 1, "tid": 0, "ts": 3e6, "dur": 4.5e6,
+     "args": {"module": "generator", "operator": "G", "chunk": 0, "microbatch": 6}}])");
+  EXPECT_EQ(events, expected);
+}
+
+TEST_F(Trace, TakesTheLengthOfASecond) {
+  auto trace = written(two_ranks(), 1000);
+  EXPECT_EQ(trace["traceEvents"].back()["name"], "G6");
+  EXPECT_EQ(trace["traceEvents"].back()["dur"], 4500);
+}
+
+TEST_F(Trace, OfNothingIsStillATrace) {
+  EXPECT_EQ(written({})["traceEvents"], Json::array());
+}
+
+TEST_F(Trace, FailsNamingAPathThatCannotBeWritten) {
+  auto path = (folder_ / "no" / "such" / "folder" / "trace.json").string();
+  auto message = failure(path);
+  EXPECT_NE(message.find(path), std::string::npos) << message;
+  EXPECT_NE(message.find("No such file or directory"), std::string::npos) << message;
+  message = failure(folder_.string());
+  EXPECT_NE(message.find(folder_.string()), std::string::npos) << message;
+  EXPECT_NE(message.find("Is a directory"), std::string::npos) << message;
+}
+
+TEST_F(Trace, FailsWhereTheDiskIsFull) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  auto message = failure("/dev/full");
+  EXPECT_NE(message.find("/dev/full"), std::string::npos) << message;
+  EXPECT_NE(message.find("No space left"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace bigmac
