@@ -25,7 +25,8 @@ test: build
 	@ctest --preset release
 
 bench: build
-	@scripts/bench $(BUILD)
+	@taskset -c 0 $(BUILD)/bin/bench_schedule
+	@$(BUILD)/bin/bench_runtime
 
 lint: build
 	@scripts/lint $(BUILD)

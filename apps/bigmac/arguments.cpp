@@ -127,12 +127,13 @@ Step make_step(const TableArguments& table, bool encoder, bool generator) {
   step.warmup_units = table.warmup_units;
   step.arrangement =
       table.arrangement.value_or(encoder || generator ? Arrangement::nested : Arrangement::llm_only);
-  check_step(step);
+  check_counts(step);
   if (step.arrangement == Arrangement::llm_only) {
     if (encoder || generator)
       print_note(
           "an llm-only step has no encoder and generator operators: --encoder and --generator have no "
           "effect");
+    check_step(step);
     return step;
   }
   if (!encoder && !generator)

@@ -211,6 +211,7 @@ void run(const TrainArguments& arguments) {
     return;
   }
   if (config.ranks_as == train::RanksAs::processes && config.pp > 1 && !std::getenv(kLaunched)) {
+    data::load_dataset(config.data);  // what is wrong with it is told once, here
     setenv(kLaunched, "1", 1);
     launch_processes(own_command(), {.ranks = int(config.pp)});
     return;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "bigmac/common/error.h"
@@ -124,14 +125,18 @@ Microbatch make_microbatch(const Dataset& dataset, const BatchConfig& config,
     texts.push_back(dataset.pairs()[static_cast<size_t>(sample.index)].name);
     bool captioning = sample.task == Task::captioning;
     (captioning ? pictures : targets).push_back(dataset.picture(sample.index));
-    if (!captioning) times.push_back(sample.time);
+    for (int64_t draw = 0; draw < config.draws && !captioning; ++draw)
+      times.push_back(
+          std::fmod(sample.time + static_cast<double>(draw) / static_cast<double>(config.draws), 1.0));
   }
   Microbatch microbatch = lay_out(tasks, texts, config.picture_tokens);
   if (!pictures.empty()) microbatch.pictures = torch::stack(pictures);
-  if (!targets.empty()) microbatch.targets = torch::stack(targets);
+  if (!targets.empty()) microbatch.targets = torch::stack(targets).repeat_interleave(config.draws, 0);
+  microbatch.target_rows = microbatch.target_rows.repeat_interleave(config.draws, 0);
+  microbatch.target_mask = microbatch.target_mask.repeat_interleave(config.draws, 0);
   microbatch.times = torch::tensor(times, torch::kFloat32);
   auto generator = at::detail::createCPUGenerator(noise_seed);
-  microbatch.noise = torch::randn({static_cast<int64_t>(targets.size()), 3, dataset.side(), dataset.side()},
+  microbatch.noise = torch::randn({static_cast<int64_t>(times.size()), 3, dataset.side(), dataset.side()},
                                   generator, torch::TensorOptions(torch::kFloat32));
   return microbatch;
 }
@@ -143,6 +148,7 @@ void check(const Dataset& dataset, const BatchConfig& config, int64_t step) {
   at_least_one("the number of microbatches", config.microbatches);
   at_least_one("the number of samples in a microbatch", config.samples);
   at_least_one("the number of picture tokens", config.picture_tokens);
+  at_least_one("the number of draws of a target", config.draws);
   double captioning = config.caption_share, drawing = config.draw_share;
   if (!(captioning >= 0 && drawing >= 0 && captioning + drawing <= 1))
     throw InvalidInput(concat("the shares of microbatches with captioning only and drawing only are ",

@@ -20,7 +20,7 @@ struct Microbatch {
   torch::Tensor pictures;  // [n, 3, S, S] float in [-1, 1], undefined when n = 0
   torch::Tensor picture_rows;  // [n] int64, the sample each picture belongs to, ascending
   torch::Tensor targets;       // [k, 3, S, S] float in [-1, 1], undefined when k = 0
-  torch::Tensor target_rows;   // [k] int64, ascending
+  torch::Tensor target_rows;   // [k] int64, ascending, each sample `draws` times
   torch::Tensor target_mask;   // [k, L] bool, true at the caption bytes and `end` of that sample
   torch::Tensor noise;         // [k, 3, S, S] float, Gaussian
   torch::Tensor times;         // [k] float in (0, 1)
@@ -40,6 +40,9 @@ struct BatchConfig {
   int64_t microbatches = 8;
   int64_t samples = 4;  // per microbatch
   int64_t picture_tokens = 16;
+  // Each target counts `draws` times, with noise of its own and times spread evenly over (0, 1): the text's
+  // states serve all of them.
+  int64_t draws = 1;
   uint64_t seed = 1;
   // The shares of microbatches with captioning only and with drawing only; the rest holds both tasks
   // in turn (one of them where samples = 1).

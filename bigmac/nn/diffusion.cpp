@@ -1,6 +1,8 @@
 #include "bigmac/nn/diffusion.h"
 
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace bigmac::nn {
 namespace {
@@ -33,6 +35,8 @@ void DiffusionConfig::check() const {
   expect_positive(what, "heads", heads);
   expect_positive(what, "ffn", ffn);
   expect_positive(what, "text", text);
+  if (!(deviation > 0))
+    throw std::invalid_argument("diffusion: deviation " + std::to_string(deviation) + " is not positive");
   expect_divisible(what, "picture", picture, "patch", patch);
   expect_divisible(what, "hidden", hidden, "heads", heads);
   expect_divisible(what, "hidden / heads", hidden / heads, "", 4);
@@ -125,15 +129,19 @@ torch::Tensor DiffusionTransformerImpl::forward(const torch::Tensor& pictures, c
     key_mask = torch::cat({torch::ones({n, config_.tokens()}, text_mask.options()), text_mask}, 1);
   }
 
-  auto x = patch_(patchify(pictures, config_.patch));
+  auto t = time.to(pictures.scalar_type()).view({-1, 1, 1, 1});
+  const double square = config_.deviation * config_.deviation;
+  auto variance = (1 - t).square() * square + t.square();
+  auto x = patch_(patchify(pictures / variance.sqrt(), config_.patch));
   auto words = text_(text);
   auto condition = time_out_(torch::silu(time_in_(time_embedding(time, config_.hidden, x))));
   auto positions = axial_rotary(grid, grid, config_.hidden / config_.heads, rope_theta, x);
   for (const auto& block : *blocks_)
     block->as<DiffusionBlock>()->forward(x, words, condition, positions, key_mask);
   const auto last = chunks(modulation_, condition, 2);
-  return unpatchify(out_(modulate(x, last[0], last[1])), config_.channels, config_.picture, config_.picture,
-                    config_.patch);
+  auto predicted = unpatchify(out_(modulate(x, last[0], last[1])), config_.channels, config_.picture,
+                              config_.picture, config_.patch);
+  return (t - (1 - t) * square) / variance * pictures + config_.deviation / variance.sqrt() * predicted;
 }
 
 torch::Tensor time_embedding(const torch::Tensor& time, int64_t width, const torch::Tensor& like) {

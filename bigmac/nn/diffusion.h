@@ -15,7 +15,8 @@ struct DiffusionConfig {
   int64_t layers = 2;
   int64_t heads = 4;
   int64_t ffn = 384;
-  int64_t text = 128;  // width of a text state, the decoder's hidden size
+  int64_t text = 128;      // width of a text state, the decoder's hidden size
+  double deviation = 0.7;  // of the pictures' values around 0, for the scaling below
 
   // Picture tokens per picture.
   int64_t tokens() const { return (picture / patch) * (picture / patch); }
@@ -66,8 +67,11 @@ class DiffusionBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(DiffusionBlock);
 
-// Multimodal diffusion transformer which predicts the velocity of a rectified flow.
-// Parameters: patch, text, time_in, time_out, blocks.I.{picture, text}.*, modulation, out.
+// Multimodal diffusion transformer which predicts the velocity of a rectified flow. What the noisy picture
+// alone tells is not left to the network (Karras et al. 2022): with data of deviation s and v = (1-t)^2 s^2 +
+// t^2, velocity = (t - (1-t) s^2) / v * x + s / sqrt(v) * network(x / sqrt(v)), so that the network sees and
+// predicts values of deviation 1 at every time. Parameters: patch, text, time_in, time_out,
+// blocks.I.{picture, text}.*, modulation, out.
 class DiffusionTransformerImpl : public Stack {
  public:
   explicit DiffusionTransformerImpl(const DiffusionConfig& config);

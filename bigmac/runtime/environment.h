@@ -22,9 +22,11 @@ GetVariable process_environment();
 
 // What the launcher of this process has set, or nothing where it was started by hand:
 //   torchrun  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (and TORCHELASTIC_USE_AGENT_STORE)
-//   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_NODELIST; port from MASTER_PORT or the job's number
-//   mpirun    OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE; MASTER_ADDR, unless all ranks are
-//   local
+//   Slurm     SLURM_PROCID, SLURM_NTASKS and SLURM_STEP_ID (a step that srun started); they meet at
+//             MASTER_ADDR or the first host of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST, at MASTER_PORT
+//             or a port made from SLURM_JOB_ID
+//   mpirun    OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE; MASTER_ADDR, which Open MPI does
+//             without where all ranks are local; MASTER_PORT or 29500
 // Throws InvalidInput naming the variable that is missing or malformed.
 std::optional<Environment> read_environment(const GetVariable& get = process_environment());
 

@@ -24,7 +24,8 @@ class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
   Bytes bytes(int rank, Module module) const;
   void reset_peaks();
 
-  // While it lives, this thread's allocations and frees are reported to the ledger.
+  // While it lives, this thread's allocations and frees are reported to the ledger. What was counted should
+  // also be freed under a watch: else it counts until its address is used again.
   class Watch {
    public:
     explicit Watch(const std::shared_ptr<MemoryLedger>& ledger);

@@ -67,7 +67,7 @@ Arrangement arrangement_from_name(std::string_view text) {
   throw InvalidInput(unknown_name("schedule", text, {"llm-only", "nested", "three-phase"}));
 }
 
-void check_step(const Step& step) {
+void check_counts(const Step& step) {
   check_count("ranks (P)", step.ranks);
   check_count("chunks (V)", step.chunks);
   check_count("microbatches (M)", step.microbatches);
@@ -78,6 +78,10 @@ void check_step(const Step& step) {
                               " make more than ", kMostOperators, " operators; take fewer microbatches"));
   if (step.chunks > UINT16_MAX)
     throw InvalidInput(concat("[schedule] chunks (V) must be at most ", UINT16_MAX, ", got ", step.chunks));
+}
+
+void check_step(const Step& step) {
+  check_counts(step);
   check_flags("encoder", step.encoder, step.microbatches);
   check_flags("generator", step.generator, step.microbatches);
 

@@ -47,7 +47,10 @@ struct Step {
 // The most operators a step may have: 2 GiB of table.
 inline constexpr int64_t kMostOperators = int64_t{1} << 28;
 
-// Throws InvalidInput naming P, V, M, G and the nearest legal values.
+// Throws InvalidInput for counts that are not positive or make a table larger than that.
+void check_counts(const Step& step);
+
+// The same, and for whatever else is not legal, naming P, V, M, G and the nearest legal values.
 void check_step(const Step& step);
 
 // Operators have dense ids: backbone forwards by stage and microbatch, backbone backwards likewise, then

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "bigmac/data/text.h"
+#include "bigmac/schedule/nest.h"
 #include "bigmac/train/yaml_section.h"
 
 namespace bigmac::train {
@@ -106,6 +107,7 @@ void describe(File& file, Config& c) {
   file.section("batch", [&](auto& s) {
     s.field("microbatches", c.batch.microbatches);
     s.field("samples", c.batch.samples);
+    s.field("draws", c.batch.draws);
     s.field("caption_share", c.batch.caption_share);
     s.field("draw_share", c.batch.draw_share);
   });
@@ -182,10 +184,10 @@ void Config::complete() {
         "[config] parallel.schedule llm-only leaves the encoder and the generator out; take nested or "
         "three-phase");
   Step step = step_of(*this);
-  check_step(step);
+  check_counts(step);
   step.encoder.assign(size_t(step.microbatches), 1);
   step.generator = step.encoder;
-  check_step(step);
+  make_schedule(step);
   if (dtype != "float32" && dtype != "float64")
     throw InvalidInput("[config] " + unknown_name("dtype", dtype, {"float32", "float64"}));
   try {

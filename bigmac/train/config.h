@@ -15,7 +15,7 @@ RanksAs ranks_as_from_name(const std::string& text);  // InvalidInput with the n
 
 struct OptimizerConfig {
   double learning_rate = 1e-3;
-  int64_t warmup_steps = 40;          // linear, from 0
+  int64_t warmup_steps = 40;          // linear: step s takes (s + 1) / warmup_steps of the rate
   double final_learning_rate = 1e-4;  // of the cosine, at the last step
   double weight_decay = 0.05;         // on matrices; not on norms, biases
   double beta1 = 0.9;

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <cstdlib>
+
 #include "bigmac/data/text.h"
 #include "bigmac/nn/initialise.h"
 
@@ -32,11 +34,23 @@ std::vector<int64_t> layers_of_stage(int64_t layers, int64_t stage, int64_t stag
   return held;
 }
 
+torch::Device device_of(const Config& config, int rank) {
+  torch::Device device(config.device);
+  if (!device.is_cuda()) return device;
+  auto count = int64_t(torch::cuda::device_count());
+  if (count == 0 || device.index() >= count)
+    throw InvalidInput(concat("[config] device is '", config.device, "', but libtorch finds ", count,
+                              " CUDA devices; take cpu or a number below that"));
+  if (device.has_index()) return device;
+  const char* local = std::getenv("LOCAL_RANK");
+  return {torch::kCUDA, torch::DeviceIndex((local ? std::atoi(local) : rank) % count)};
+}
+
 Multimodal::Multimodal(const Config& config, int rank)
     : config_(config),
       rank_(rank),
       options_(torch::dtype(config.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
-                   .device(torch::Device(config.device))),
+                   .device(device_of(config, rank))),
       encoder_(config.encoder),
       backbone_(config.backbone, held_layers(config, rank), rank == 0, rank == config.pp - 1),
       generator_(config.generator) {

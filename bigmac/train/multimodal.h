@@ -9,6 +9,10 @@ namespace bigmac::train {
 // Which layers stage s of S holds: as even as whole layers allow, every layer once.
 std::vector<int64_t> layers_of_stage(int64_t layers, int64_t stage, int64_t stages);
 
+// The configured device; of several GPUs ("cuda" without a number) the one with this rank's number on its
+// host. Throws InvalidInput where libtorch finds no such device.
+torch::Device device_of(const Config& config, int rank);
+
 // One rank's part of the encoder + decoder + generator model: the encoder and the generator whole, of the
 // decoder the layers of this rank's stages. Parameters start from `seed` by global name, so any cut starts
 // alike.

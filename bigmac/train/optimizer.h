@@ -9,8 +9,8 @@
 
 namespace bigmac::train {
 
-// Linear from 0 over the warm-up, then half a cosine down to the final rate at the last step. step counts
-// from 0.
+// Step s of the warm-up takes (s + 1) / warmup_steps of the rate; then half a cosine down to the final rate
+// at the last step. step counts from 0.
 double learning_rate(const OptimizerConfig& config, int64_t step, int64_t steps);
 
 // AdamW over one rank's parameters; decay on matrices only.

@@ -93,7 +93,7 @@ std::vector<std::string> write_captions(Multimodal& model, const data::Dataset& 
                             torch::dtype(torch::kInt64).device(options.device()));
   auto& decoder = model.backbone();
   auto ended = torch::zeros({int64_t(indices.size())}, torch::dtype(torch::kBool).device(options.device()));
-  for (int64_t i = 0; i <= most_bytes && !ended.all().item<bool>(); ++i) {
+  for (int64_t i = 0; i < most_bytes && !ended.all().item<bool>(); ++i) {
     auto x = decoder->embed(tokens, embedded, rows, data::kPicture);
     for (int64_t layer : decoder->layers()) x = decoder->run(layer, x);
     auto last = decoder->logits(decoder->states(x.select(1, x.size(1) - 1)));

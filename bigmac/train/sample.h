@@ -20,7 +20,7 @@ void save_model(const std::string& weights, const Config& config,
 
 // The captions that the model writes for pictures of the dataset, byte by byte, always the likeliest one.
 std::vector<std::string> write_captions(Multimodal& model, const data::Dataset& dataset,
-                                        const std::vector<int64_t>& indices, int64_t most_bytes = 64);
+                                        const std::vector<int64_t>& indices, int64_t most_bytes = 80);
 
 // The pictures [n, 3, S, S] in [-1, 1] that the model draws for the names of pairs of the dataset.
 torch::Tensor draw_pictures(Multimodal& model, const data::Dataset& dataset,

@@ -37,18 +37,20 @@ StepFigures Trainer::compute_gradients(int64_t step) {
   {
     std::optional<MemoryLedger::Watch> watch;
     if (ledger_) watch.emplace(ledger_);
-    Executor executor(schedule_, transport_,
-                      {.device = torch::Device(config_.device), .ledger = ledger_.get()});
+    Executor executor(schedule_, transport_, {.device = model_.options().device(), .ledger = ledger_.get()});
     result = executor.run(model_);
   }
   auto losses = torch::tensor({result.backbone_loss, result.generator_loss}, torch::kFloat64);
+  double ran = now();
+  transport_.barrier();
   double reducing = now();
   gradients_.sum();
   transport_.all_reduce(losses);
   ended_ = now();
   record_ = std::move(result.record);
-  record_.intervals.push_back(
-      {Spent::transfer, -1, schedule_.row(transport_.rank()).back(), reducing, ended_});
+  const Operator& last = schedule_.row(transport_.rank()).back();
+  record_.intervals.push_back({Spent::wait, -1, last, ran, reducing});
+  record_.intervals.push_back({Spent::transfer, -1, last, reducing, ended_});
   StepFigures figures;
   figures.step = step;
   figures.backbone_loss = losses[0].item<double>();

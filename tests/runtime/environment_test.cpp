@@ -124,8 +124,8 @@ TEST(Environment, NamesTheVariableThatIsMalformedAndItsValue) {
     expect_refusal(with(kTorchrun, "RANK", value), "RANK must be a number from 0 to 3" + said);
     expect_refusal(with(kSlurm, "SLURM_PROCID", value), "SLURM_PROCID must be a number from 0 to 3" + said);
     expect_refusal(with(kOpenMpi, "OMPI_COMM_WORLD_RANK", value),
-                   "OMPI_COMM_WORLD_RANK must be a number" + said);
-    expect_refusal(with(kPmi, "PMI_RANK", value), "PMI_RANK must be a number" + said);
+                   "OMPI_COMM_WORLD_RANK must be a number from 0 to 3" + said);
+    expect_refusal(with(kPmi, "PMI_RANK", value), "PMI_RANK must be a number from 0 to 3" + said);
   }
   for (const auto* value : {"", "0", "-4", "four", "2147483648"}) {
     expect_refusal(with(kTorchrun, "WORLD_SIZE", value), "WORLD_SIZE must be a number from 1");

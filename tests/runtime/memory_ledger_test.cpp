@@ -43,7 +43,7 @@ TEST(MemoryLedger, StartsPeaksAnewFromWhatIsLive) {
   EXPECT_EQ(ledger->bytes(0, Module::backbone).peak, 4040);
   ledger->reset_peaks();
   EXPECT_EQ(ledger->bytes(0, Module::backbone).peak, 40);
-  kept = {};
+  kept.reset();
   EXPECT_EQ(ledger->bytes(0, Module::backbone).live, 0);
   EXPECT_EQ(ledger->bytes(0, Module::backbone).peak, 40);
 }
@@ -60,7 +60,7 @@ TEST(MemoryLedger, CreditsAFreeOnAnotherThreadToWhoAllocated) {
   std::thread([&] {
     MemoryLedger::Watch watch(ledger);
     MemoryLedger::Scope scope(1, Module::backbone);
-    handed_over = {};
+    handed_over.reset();
   }).join();
   EXPECT_EQ(ledger->bytes(0, Module::encoder).live, 0);
   EXPECT_EQ(ledger->bytes(1, Module::backbone).live, 0);

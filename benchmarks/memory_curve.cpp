@@ -1,0 +1,89 @@
+// The peak bytes that libtorch's allocator holds for encoder, generator and backbone on each rank, over the
+// number of microbatches, nested and three-phase.
+//
+//   memory_curve CONFIG.yaml [CSV]
+
+#include <ATen/Parallel.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "bigmac/runtime/threads_transport.h"
+#include "bigmac/train/trainer.h"
+
+namespace bigmac {
+namespace {
+
+using Bytes = std::array<int64_t, 3>;  // by Module
+
+// Of the second step: the first one allocates the gradients.
+std::vector<Bytes> peaks_by_rank(const train::Config& config, const data::Dataset& dataset) {
+  auto ledger = std::make_shared<MemoryLedger>();
+  std::vector<Bytes> peaks(static_cast<size_t>(config.pp));
+  run_threads(int(config.pp), [&](Transport& transport) {
+    at::set_num_threads(1);
+    MemoryLedger::Watch watch(ledger);  // also while gradients are freed between the steps
+    train::Trainer trainer(config, dataset, transport, ledger);
+    trainer.compute_gradients(0);
+    transport.barrier();
+    if (transport.rank() == 0) ledger->reset_peaks();
+    transport.barrier();
+    trainer.compute_gradients(1);
+    for (auto module : {Module::backbone, Module::encoder, Module::generator})
+      peaks[size_t(transport.rank())][size_t(module)] = ledger->bytes(transport.rank(), module).peak;
+  });
+  return peaks;
+}
+
+void run(const std::string& file, const char* csv_file) {
+  auto config = train::read_config(file);
+  // Half of each microbatch's samples are captioned and half are drawn, so that all microbatches are alike.
+  config.batch.caption_share = 0;
+  config.batch.draw_share = 0;
+  auto dataset = data::load_dataset(config.data);
+  std::ofstream csv;
+  if (csv_file) csv.open(csv_file);
+  csv << "schedule,microbatches,rank,encoder_bytes,generator_bytes,backbone_bytes\n";
+  std::printf("Peak MiB of one step, P=%ld V=%ld, %ld samples a microbatch\n", long(config.pp),
+              long(config.vpp), long(config.batch.samples));
+  std::printf("%-12s %4s %5s %9s %10s %9s\n", "schedule", "M", "rank", "encoder", "generator", "backbone");
+  for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
+    for (int64_t microbatches : {8, 16, 32, 64}) {
+      config.schedule = arrangement;
+      config.batch.microbatches = microbatches;
+      auto peaks = peaks_by_rank(config, dataset);
+      for (size_t rank = 0; rank < peaks.size(); ++rank) {
+        auto bytes = [&](Module module) { return peaks[rank][size_t(module)]; };
+        auto mib = [&](Module module) { return double(bytes(module)) / (1 << 20); };
+        std::printf("%-12s %4ld %5zu %9.2f %10.2f %9.2f\n", std::string(name(arrangement)).c_str(),
+                    long(microbatches), rank, mib(Module::encoder), mib(Module::generator),
+                    mib(Module::backbone));
+        csv << name(arrangement) << ',' << microbatches << ',' << rank << ',' << bytes(Module::encoder) << ','
+            << bytes(Module::generator) << ',' << bytes(Module::backbone) << '\n';
+      }
+      std::fflush(stdout);
+    }
+  if (csv_file && !csv.flush()) throw Failure(concat("cannot write '", csv_file, "'"));
+}
+
+}  // namespace
+}  // namespace bigmac
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::cerr << "usage: memory_curve CONFIG.yaml [CSV]\n";
+    return 2;
+  }
+  try {
+    bigmac::run(argv[1], argc == 3 ? argv[2] : nullptr);
+    return 0;
+  } catch (const bigmac::InvalidInput& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,178 @@
+#include <ATen/Parallel.h>
+#include <benchmark/benchmark.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "bigmac/runtime/gloo_transport.h"
+#include "bigmac/runtime/launch.h"
+#include "bigmac/runtime/threads_transport.h"
+#include "bigmac/schedule/nest.h"
+#include "bigmac/train/trainer.h"
+
+namespace bigmac {
+namespace {
+
+// Operators that do next to nothing: what is left is the executor's own time, and the transport's.
+class EmptyModel : public Model {
+ public:
+  explicit EmptyModel(bool trained) : value_(torch::ones({1}).requires_grad_(trained)) {}
+
+  Tensors encode(int) override { return {output(value_)}; }
+  Output forward(int, int, const Tensors& inputs) override {
+    auto value = output(inputs.empty() ? value_ : inputs[0]);
+    return {{value}, value};
+  }
+  torch::Tensor generate(int, const Tensors& inputs) override { return output(inputs[0]); }
+
+ private:
+  torch::Tensor output(const torch::Tensor& value) { return value.requires_grad() ? value.view({1}) : value; }
+
+  torch::Tensor value_;
+};
+
+// us_per_row_operator: a step's wall time over the operators of one rank's row. us_per_operator: over all
+// operators of the step, as ranks run at the same time where there are cores.
+void executor_overhead(benchmark::State& state, bool autograd) {
+  constexpr int kRanks = 4, kSteps = 10;
+  Step step;
+  step.ranks = kRanks;
+  step.chunks = 2;
+  step.microbatches = 64;
+  step.base = Base::interleaved;
+  step.arrangement = Arrangement::nested;
+  step.encoder.assign(64, 1);
+  step.generator.assign(64, 1);
+  auto schedule = make_schedule(step);
+  double seconds = 0;
+  int64_t steps = 0;
+  for (auto _ : state) {
+    double took = 0;
+    run_threads(kRanks, [&](Transport& transport) {
+      at::set_num_threads(1);
+      EmptyModel model(autograd);
+      Executor executor(schedule, transport);
+      executor.run(model);
+      transport.barrier();
+      double start = now();
+      for (int i = 0; i < kSteps; ++i) executor.run(model);
+      transport.barrier();
+      if (transport.rank() == 0) took = now() - start;
+    });
+    state.SetIterationTime(took);
+    seconds += took;
+    steps += kSteps;
+  }
+  double per_step = seconds / double(steps) * 1e6;
+  state.counters["us_per_row_operator"] = per_step / double(schedule.row(0).size());
+  state.counters["us_per_operator"] = per_step / double(schedule.operators.size());
+}
+BENCHMARK_CAPTURE(executor_overhead, without autograd, false)
+    ->Name("executor, empty operators, P=4 threads V=2 M=64")
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(executor_overhead, with autograd, true)
+    ->Name("executor, operators of one autograd node")
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+constexpr const char* kRole = "BIGMAC_BENCH_FILE";  // set in ranks; where rank 0 writes its steps a second
+
+train::Config training_config(int64_t ranks) {
+  train::Config config;
+  config.encoder = {.picture = 32, .patch = 4, .hidden = 96, .layers = 2, .heads = 4, .ffn = 256, .merge = 2};
+  config.backbone.hidden = 192;
+  config.backbone.layers = 8;
+  config.backbone.heads = 4;
+  config.backbone.kv_heads = 2;
+  config.backbone.head_dim = 48;
+  config.backbone.ffn = 512;
+  config.generator = {.picture = 32, .patch = 4, .hidden = 96, .layers = 2, .heads = 4, .ffn = 256};
+  config.pp = ranks;
+  config.batch.microbatches = 8;
+  config.batch.samples = 4;
+  config.batch.caption_share = 0;
+  config.batch.draw_share = 0;
+  config.complete();
+  return config;
+}
+
+data::Dataset noise() {
+  std::vector<data::Pair> pairs;
+  for (int i = 0; i < 256; ++i)
+    pairs.push_back({"picture" + std::to_string(100 + i), std::to_string(i), false});
+  return {std::move(pairs), torch::randint(0, 256, {256, 3, 32, 32}).to(torch::kUInt8)};
+}
+
+double steps_per_second(Transport& transport) {
+  constexpr int kSteps = 5;
+  at::set_num_threads(1);
+  auto dataset = noise();
+  train::Trainer trainer(training_config(transport.size()), dataset, transport);
+  trainer.train_step(0);
+  transport.barrier();
+  double start = now();
+  for (int step = 1; step <= kSteps; ++step) trainer.train_step(step);
+  transport.barrier();
+  return kSteps / (now() - start);
+}
+
+double steps_per_second_of_processes(int ranks) {
+  auto file = std::filesystem::temp_directory_path() / concat("bigmac-bench-", getpid());
+  setenv(kRole, file.c_str(), 1);
+  launch_processes({"/proc/self/exe"}, {.ranks = ranks});
+  unsetenv(kRole);
+  double rate = 0;
+  std::ifstream(file) >> rate;
+  std::filesystem::remove(file);
+  return rate;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Each process computes with one thread, so two of them use two cores.
+void training(benchmark::State& state) {
+  std::vector<double> one, two;
+  for (auto _ : state) {
+    one.push_back(steps_per_second_of_processes(1));
+    two.push_back(steps_per_second_of_processes(2));
+  }
+  state.counters["steps_per_s_of_1"] = median(one);
+  state.counters["steps_per_s_of_2"] = median(two);
+  state.counters["speedup"] = median(two) / median(one);
+}
+BENCHMARK(training)
+    ->Name("training, 2 processes against 1")
+    ->Iterations(5)
+    ->UseRealTime()
+    ->Unit(benchmark::kSecond);
+
+int run_as_rank(const char* file) {
+  try {
+    auto transport = connect_gloo(*read_environment());
+    double rate = steps_per_second(*transport);
+    if (transport->rank() == 0) std::ofstream(file) << rate;
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace bigmac
+
+int main(int argc, char** argv) {
+  if (const char* file = std::getenv(bigmac::kRole)) return bigmac::run_as_rank(file);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -1,0 +1,214 @@
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/apps/program.h"
+
+using bigmac::contains;
+using bigmac::run_bigmac;
+using bigmac::TemporaryFile;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSmall[] = R"(
+encoder: {picture: 16, patch: 4, hidden: 16, layers: 1, heads: 2, ffn: 24}
+backbone: {hidden: 24, layers: 5, heads: 2, kv_heads: 1, head_dim: 12, ffn: 32}
+generator: {patch: 4, hidden: 16, layers: 1, heads: 2, ffn: 24}
+parallel: {pp: 2, vpp: 2}
+batch: {microbatches: 4, samples: 2}
+dtype: float64
+)";
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class TrainCommand : public testing::Test {
+ protected:
+  TrainCommand() {
+    std::string pattern = (fs::temp_directory_path() / "bigmac-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    write_config(kSmall);
+  }
+  ~TrainCommand() override { fs::remove_all(folder_); }
+
+  void SetUp() override {
+    if (!fs::exists("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf") ||
+        !fs::exists("/usr/share/unicode/emoji/emoji-test.txt"))
+      GTEST_SKIP() << "needs the packages fonts-noto-color-emoji and unicode-data";
+  }
+
+  void write_config(const std::string& text) { std::ofstream(config()) << text; }
+  std::string config() const { return folder_ / "run.yaml"; }
+  fs::path output() const { return folder_ / "out"; }
+  std::string command(const std::string& options) const {
+    return "train " + config() + " --output " + output().string() + " " + options;
+  }
+  std::vector<double> losses() const {
+    std::vector<double> losses;
+    std::istringstream lines(read(output() / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      losses.push_back(nlohmann::json::parse(line).at("loss"));
+    return losses;
+  }
+
+  fs::path folder_;
+};
+
+// The process of a rank of the program that writes into this folder.
+pid_t find_rank(const std::string& rank, const std::string& folder) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (read(entry.path() / "cmdline").find(folder) == std::string::npos) continue;
+    auto environment = std::string(1, '\0') + read(entry.path() / "environ");
+    if (environment.find(std::string(1, '\0') + "RANK=" + rank + std::string(1, '\0')) != std::string::npos)
+      return std::stoi(name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_F(TrainCommand, LearnsTheSameOnOneRankOnThreadsAndOnProcesses) {
+  std::vector<std::vector<double>> all;
+  for (const auto* options : {"--steps 3 --pp 1 --vpp 1", "--steps 3", "--steps 3 --ranks-as processes",
+                              "--steps 3 --schedule three-phase", "--steps 3 --pp 4 --vpp 1"}) {
+    auto outcome = run_bigmac(command(options));
+    ASSERT_EQ(outcome.exit_code, 0) << options << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    all.push_back(losses());
+    ASSERT_EQ(all.back().size(), 3u);
+    for (size_t step = 0; step < 3; ++step) EXPECT_NEAR(all.back()[step], all[0][step], 1e-9) << options;
+  }
+}
+
+TEST_F(TrainCommand, SaysWhereItsFilesLieAndSampleReadsThem) {
+  auto outcome = run_bigmac(command("--steps 2 --seed 5"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const auto* name : {"weights.safetensors", "schedule.csv", "trace.json", "metrics.jsonl"}) {
+    EXPECT_TRUE(contains(outcome.out, (output() / name).string()));
+    EXPECT_GT(fs::file_size(output() / name), 0u) << name;
+  }
+  EXPECT_EQ(read(output() / "schedule.csv").substr(0, 49),
+            "rank,position,module,operator,chunk,microbatch\n0,");
+  auto trace = nlohmann::json::parse(read(output() / "trace.json"));
+  EXPECT_GT(trace.at("traceEvents").size(), 4u * 4);
+  auto metrics = nlohmann::json::parse(
+      read(output() / "metrics.jsonl").substr(0, read(output() / "metrics.jsonl").find('\n')));
+  for (const auto* key : {"step", "loss", "backbone_loss", "generator_loss", "gradient_norm", "learning_rate",
+                          "seconds", "items_per_second"})
+    EXPECT_TRUE(metrics.contains(key)) << key;
+
+  auto sampled = run_bigmac("sample " + (output() / "weights.safetensors").string() +
+                            " --judged 4 --captions 3 --pictures 2 --steps 2 --json");
+  ASSERT_EQ(sampled.exit_code, 0) << sampled.err;
+  auto json = nlohmann::json::parse(sampled.out);
+  EXPECT_EQ(json.at("said").size(), 4u);
+  EXPECT_TRUE(fs::exists(json.at("grid").get<std::string>()));
+}
+
+TEST_F(TrainCommand, NamesTheRankThatWasKilledAndStopsWithinTenSeconds) {
+  using Clock = std::chrono::steady_clock;
+  std::thread killer;
+  Clock::time_point killed;
+  killer = std::thread([&] {
+    auto until = Clock::now() + std::chrono::seconds(60);
+    while (Clock::now() < until && read(output() / "metrics.jsonl").empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    killed = Clock::now();
+    if (pid_t pid = find_rank("2", output().string()); pid > 0) kill(pid, SIGKILL);
+  });
+  auto outcome = run_bigmac(command("--steps 100000 --pp 4 --ranks-as processes"));
+  auto ended = Clock::now();
+  killer.join();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(contains(outcome.err, "bigmac: error: rank 2: killed by signal 9 (Killed)"));
+  for (const auto* rank : {"0", "1", "3"})
+    EXPECT_TRUE(contains(outcome.err,
+                         std::string("bigmac: error: rank ") + rank + " stops: rank 2: killed by signal 9"));
+  EXPECT_LT(std::chrono::duration<double>(ended - killed).count(), 10);
+  for (const auto* rank : {"0", "1", "3"}) EXPECT_EQ(find_rank(rank, output().string()), 0);
+}
+
+TEST_F(TrainCommand, NamesAPortThatIsInUse) {
+  int socket_ = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(socket_, 1), 0);
+  socklen_t length = sizeof address;
+  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
+  auto port = std::to_string(ntohs(address.sin_port));
+  auto outcome =
+      run_bigmac(command("--steps 1"),
+                 {bigmac::Stdout::pipe,
+                  {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}}});
+  close(socket_);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(contains(outcome.err, "cannot listen on port " + port));
+}
+
+TEST_F(TrainCommand, RefusesAnEnvironmentWithAnotherNumberOfRanks) {
+  auto outcome = run_bigmac(
+      command("--steps 1"),
+      {bigmac::Stdout::pipe,
+       {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29555"}}});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(
+      contains(outcome.err, "the configuration has 2 pipeline ranks, torchrun started 3; pass --pp 3"));
+}
+
+TEST_F(TrainCommand, RefusesWrongInputWithItsPlace) {
+  auto refused = [&](const std::string& options, const std::string& part) {
+    auto outcome = run_bigmac(command(options));
+    EXPECT_EQ(outcome.exit_code, 2) << options;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(contains(outcome.err, part));
+  };
+  refused("--pp 3", "P=3 V=2 M=4");
+  refused("--pp 0", "--pp must be a whole number from 1");
+  refused("--steps -1", "--steps must be a whole number from 0");
+  refused("--schedule nestd", "did you mean 'nested'?");
+  refused("--ranks-as thread", "did you mean 'threads'?");
+  refused("--stepz 3", "did you mean");
+  write_config("parallel: {pp: 2\n");
+  refused("", "run.yaml:2:");
+  write_config("data: {font: /nowhere/font.ttf}\n");
+  refused("", "/nowhere/font.ttf");
+  auto missing = run_bigmac("train /nowhere/run.yaml");
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(contains(missing.err, "cannot read '/nowhere/run.yaml'"));
+}
+
+TEST_F(TrainCommand, FailsWhereItCannotWrite) {
+  auto outcome = run_bigmac("train " + config() + " --output /dev/null/out");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(contains(outcome.err, "/dev/null/out"));
+}
+
+TEST(SampleCommand, RefusesWhatAreNoWeights) {
+  auto missing = run_bigmac("sample /nowhere/weights.safetensors");
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(contains(missing.err, "/nowhere/weights.safetensors"));
+  TemporaryFile file("weights.safetensors");
+  std::ofstream(file.path()) << "abc";
+  auto cut = run_bigmac("sample " + file.path());
+  EXPECT_EQ(cut.exit_code, 2);
+  EXPECT_TRUE(contains(cut.err, file.path()));
+}
