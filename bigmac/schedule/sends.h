@@ -12,12 +12,13 @@ namespace bigmac {
 //
 //   buffered  a send leaves at once; the rank goes on.
 //   blocking  a send waits for its receive: the rank starts its next backbone operator only when the receive
-//   of
-//             what it sent stands posted. A rank keeps one receive posted in each direction, for its next
-//             forward and for its next backward, as Megatron's exchange of four buffers does. What goes from
-//             the last rank to the first, or back, is used a group later; where the group is larger than P it
-//             is received that much ahead and kept, as Megatron does too. Embeddings, states for the
-//             generator and their gradients are exchanged at the unit's place, on both ends.
+//             of what it sent stands posted.
+//
+// A rank keeps one receive posted in each direction, for its next forward and for its next backward, as
+// Megatron's exchange of four buffers does. What goes from the last rank to the first, or back, is used a
+// group later; where the group is larger than P it is received that much ahead and kept, as Megatron does
+// too. Embeddings, states for the generator and their gradients are exchanged at the unit's place, on both
+// ends.
 enum class Sends { buffered, blocking };
 
 // How many operators of `row` must have run before the receive for the backbone operator at `position` stands

@@ -69,7 +69,8 @@ TEST(Inbox, IsInTheOrderOfTheSendersRow) {
         position.emplace(ids.of(sender, op), int64_t(position.size()));
       for (int rank = 0; rank < schedule.ranks(); ++rank) {
         int64_t last = -1;
-        for (int64_t id : plan_inbox(schedule, rank).from[size_t(sender)]) {
+        auto inbox = plan_inbox(schedule, rank);
+        for (int64_t id : inbox.from[size_t(sender)]) {
           auto [placed_on, op] = ids.at(id);
           EXPECT_EQ(placed_on, rank);
           for_each_predecessor(schedule.step, ids, rank, op, [&](int64_t from, int from_rank) {

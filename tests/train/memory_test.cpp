@@ -59,9 +59,8 @@ TEST(Memory, OfEncoderAndGeneratorIsFlatInMicrobatchesWithNesting) {
     auto peaks = measure(Arrangement::nested, microbatches);
     for (int rank = 0; rank < kRanks; ++rank) {
       SCOPED_TRACE(concat("M=", microbatches, " rank ", rank));
-      std::cerr << "M=" << microbatches << " " << peaks.encoder[rank] << " / " << least.encoder[rank] << "  " << peaks.generator[rank] << " / " << least.generator[rank] << "\n";
-      EXPECT_NEAR(double(peaks.encoder[rank]) / double(least.encoder[rank]), 1, 0.1);
-      EXPECT_NEAR(double(peaks.generator[rank]) / double(least.generator[rank]), 1, 0.1);
+      EXPECT_NEAR(double(peaks.encoder[rank]) / double(least.encoder[rank]), 1, 0.02);
+      EXPECT_NEAR(double(peaks.generator[rank]) / double(least.generator[rank]), 1, 0.02);
     }
   }
 }
