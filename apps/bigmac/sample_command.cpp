@@ -30,7 +30,7 @@ struct SampleArguments {
   int64_t captions = 12;
   int64_t pictures = 12;
   int64_t judged = 100;
-  int64_t steps = 24;
+  int64_t steps = 8;
   int64_t seed = 1;
   bool json = false;
   std::optional<std::string> output;
@@ -142,7 +142,7 @@ void add_sample_command(CLI::App& program) {
       ->default_str("12");
   add_count(*command, "--judged", arguments->judged, "Held-out pairs that the figures are taken over")
       ->default_str("100");
-  add_count(*command, "--steps", arguments->steps, "Steps from noise to a picture")->default_str("24");
+  add_count(*command, "--steps", arguments->steps, "Steps from noise to a picture")->default_str("8");
   add_whole(
       *command, "--seed", 0, [arguments](int64_t seed) { arguments->seed = seed; }, "Seed of the noise")
       ->default_str("1");
