@@ -25,6 +25,9 @@ function(bigmac_tests name)
     BIGMAC_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data"
     BIGMAC_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     BIGMAC_PROGRAM="${CMAKE_BINARY_DIR}/bin/bigmac")
-  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 600)
+  set(properties TIMEOUT 600)
+  if(BIGMAC_SANITIZE MATCHES "thread")
+    list(APPEND properties ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+  endif()
+  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120 PROPERTIES ${properties})
 endfunction()

@@ -26,8 +26,8 @@ InvalidInput must_be(const std::string& name, std::string_view legal, const std:
 }
 
 CLI::Option* add_text(CLI::App& command, const std::string& name, const std::string& value_name,
-                      std::function<void(const std::string&)> take, const std::string& help) {
-  return command.add_option_function<std::string>(name, std::move(take), help)->type_name(value_name);
+                      const std::function<void(const std::string&)>& take, const std::string& help) {
+  return command.add_option_function<std::string>(name, take, help)->type_name(value_name);
 }
 
 }  // namespace

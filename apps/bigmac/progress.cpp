@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 namespace bigmac {
@@ -17,7 +18,7 @@ double seconds() {
 }
 
 std::string clock_text(double left) {
-  auto whole = int64_t(left + 0.5);
+  auto whole = std::llround(left);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 

@@ -34,7 +34,7 @@ struct Span {
 // to less than one where it reaches into the padding.
 std::vector<Span> area_spans(int64_t length, int64_t padded, int64_t side) {
   double step = static_cast<double>(padded) / static_cast<double>(side);
-  double offset = static_cast<double>((padded - length) / 2);
+  double offset = std::floor(static_cast<double>(padded - length) / 2);
   std::vector<Span> spans(static_cast<size_t>(side));
   for (int64_t i = 0; i < side; ++i) {
     double begin = std::max(0.0, static_cast<double>(i) * step - offset);

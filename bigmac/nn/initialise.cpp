@@ -21,7 +21,7 @@ uint64_t fnv1a(uint64_t seed, std::string_view name) {
 // The standard deviation for a weight of two or more dimensions in the module called `owner`.
 double deviation(std::string_view owner, const torch::Tensor& weight, int64_t residuals) {
   if (owner == "embedding" || owner == "head" || owner == "modulation" || owner == "out") return 0.02;
-  auto fan_in = static_cast<double>(weight.numel() / weight.size(0));
+  auto fan_in = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
   if (owner == "o" || owner == "down") fan_in *= static_cast<double>(residuals);
   return 1 / std::sqrt(fan_in);
 }

@@ -147,7 +147,7 @@ class GlooTransport : public Transport {
     auto body = pack(message);
     auto size = torch::full({1}, body.numel(), torch::kInt64);
     try {
-      for (auto part : {size, body}) {
+      for (const auto& part : {size, body}) {
         std::vector<at::Tensor> tensors{part};
         auto work = group_->send(tensors, peer, 0);
         std::lock_guard lock(sent_mutex_);

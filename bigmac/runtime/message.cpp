@@ -96,10 +96,10 @@ Message unpack(const torch::Tensor& bytes) {
   }
   int64_t offset = aligned(at * int64_t(sizeof(int64_t)));
   for (const auto& [dtype, sizes] : descriptions) {
-    int64_t count = 1;
-    for (int64_t size : sizes) count *= size;
-    int64_t length = count * int64_t(torch::elementSize(dtype));
-    if (length < 0 || length > bytes.numel() - offset) throw cut_off();
+    int64_t length = int64_t(torch::elementSize(dtype));
+    for (int64_t size : sizes)
+      if (size < 0 || __builtin_mul_overflow(length, size, &length)) throw cut_off();
+    if (length > bytes.numel() - offset) throw cut_off();
     auto* data = bytes.data_ptr<uint8_t>() + offset;
     message.tensors.push_back(torch::from_blob(
         data, sizes, [bytes](void*) {}, torch::dtype(dtype)));

@@ -1,5 +1,6 @@
 #include "bigmac/runtime/store.h"
 
+#include <signal.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "bigmac/common/error.h"
@@ -13,10 +14,18 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+// Sockets of libtorch and Gloo write without MSG_NOSIGNAL: a rank that has gone would take with it whoever
+// still writes to it.
+void ignore_broken_pipes() {
+  struct sigaction now {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 StoreConnection connect_store(const std::string& address, int port, bool serves,
                               std::chrono::milliseconds timeout) {
+  ignore_broken_pipes();
   c10d::TCPStoreOptions options;
   options.port = uint16_t(port);
   options.isServer = serves;

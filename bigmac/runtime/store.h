@@ -9,7 +9,8 @@
 namespace bigmac {
 
 // A connection to the store at which a group of processes meets; the server side as well if `serves`. With
-// port 0 a server takes any free port. Throws InvalidInput naming the port or address and the reason.
+// port 0 a server takes any free port. From here on the process ignores SIGPIPE, unless it has a handler of
+// its own. Throws InvalidInput naming the port or address and the reason.
 struct StoreConnection {
   c10::intrusive_ptr<c10d::Store> store;
   int port = 0;

@@ -384,6 +384,17 @@ TEST(RankZero, ThatServesTheStoreLeavesLast) {
   EXPECT_EQ(read(folder.path() + "/got"), "late");
 }
 
+const bool writing = roles::add("writing to a closed socket", [](Transport& transport, const std::string&) {
+  raise(SIGPIPE);
+  transport.barrier();
+});
+
+TEST(Failure, OfARankDoesNotEndThoseThatWriteToIt) {
+  BIGMAC_NEEDS_PROCESSES();
+  EXPECT_NO_THROW(roles::run("writing to a closed socket", 2));
+  raise(SIGPIPE);  // the launcher writes to ranks too
+}
+
 // By hand: BIGMAC_KILLS=50 build/release/bin/test_runtime --gtest_filter='Kills.*'
 TEST(Kills, AtRandomTimesOfRandomRanksNeverHangOrCrashTheOthers) {
   BIGMAC_NEEDS_PROCESSES();

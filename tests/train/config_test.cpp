@@ -93,7 +93,8 @@ TEST(Configuration, RefusesWhatDoesNotFitTogether) {
 
 TEST(Configuration, WithTooFewWarmupUnitsNamesTheLeast) {
   auto error = error_of("parallel: {pp: 4, vpp: 2, warmup_units: 2}\nbatch: {microbatches: 32}\n");
-  EXPECT_NE(error.find("encoder warm-up units (W) must be at least 3 for P=4 V=2 M=32"), std::string::npos) << error;
+  EXPECT_NE(error.find("encoder warm-up units (W) must be at least 3 for P=4 V=2 M=32"), std::string::npos)
+      << error;
 }
 
 TEST(Configuration, OfAMissingFileIsAnError) {
