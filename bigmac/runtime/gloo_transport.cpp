@@ -25,6 +25,8 @@ constexpr auto kReadReason = 1s;
 // Seconds that a pending collective gets to notice a failure.
 constexpr double kCollectiveGrace = 2;
 
+constexpr int kMessageTag = 0, kProbeTag = 1;
+
 std::string first_line(const std::exception& error) {
   std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -149,7 +151,7 @@ class GlooTransport : public Transport {
     try {
       for (const auto& part : {size, body}) {
         std::vector<at::Tensor> tensors{part};
-        auto work = group_->send(tensors, peer, 0);
+        auto work = group_->send(tensors, peer, kMessageTag);
         std::lock_guard lock(sent_mutex_);
         sent_.push_back({work, peer});
       }
@@ -275,7 +277,7 @@ class GlooTransport : public Transport {
     {
       std::lock_guard lock(lane.mutex);
       if (lane.closing) return false;
-      lane.work = group_->recv(tensors, peer, 0);
+      lane.work = group_->recv(tensors, peer, kMessageTag);
     }
     return lane.work->wait(kForever);
   }
@@ -342,12 +344,28 @@ class GlooTransport : public Transport {
     }
   }
 
-  // A connection broke. Whoever knows why has published it or is about to.
+  // A connection broke; of a collective it is not known which (-1). Whoever knows why has published it or is
+  // about to.
   void lost(int peer, const std::exception& error) {
     if (failed_.wait_for(kReasonGrace)) return;
+    if (peer < 0) peer = find_gone();
     auto text = first_line(error);
     fail(peer < 0 ? concat("rank ", rank_, ": [gloo] a collective failed: ", text)
                   : concat("rank ", peer, ": [gloo] its connection to rank ", rank_, " broke: ", text));
+  }
+
+  // The first rank whose connection is closed, or -1: Gloo refuses to post a receive on it.
+  int find_gone() {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      std::vector<at::Tensor> tensors{torch::empty({1}, torch::kUInt8)};
+      try {
+        group_->recv(tensors, peer, kProbeTag);
+      } catch (const std::exception&) {
+        return peer;
+      }
+    }
+    return -1;
   }
 
   struct Sent {

@@ -60,8 +60,8 @@ TEST(IllegalCounts, OfNestingAreNamedWithTheNearestLegalOnes) {
                "[nest] M must be a multiple of P, got P=4 V=1 M=6; nearest legal M: 4 or 8");
   expect_error(
       "simulate --pp 4 --vpp 2 --microbatches 16 --group 5 --generator 2,4",
-      "[interleaved] P=4 V=2 M=16 G=5 is not legal: P <= G <= M, and M mod G must be 0 or at least P. "
-      "Nearest legal M for this G: 15 or 19; nearest legal G for this M: 4 or 6");
+      "[nest] P=4 V=2 M=16 G=5 is not legal: P <= G <= M, and M mod G must be 0 or at least P; nested, M and "
+      "G must be multiples of P. Nearest legal M for this G: none; nearest legal G for this M: 4 or 8");
 }
 
 TEST(IllegalCounts, NameTheLeastWarmupUnits) {

@@ -32,6 +32,7 @@ struct Plan {
   std::string what = "throw";
   int after = 7;
   int delay = 0;
+  bool only_collectives = false;
 };
 
 void carry_out(const std::string& what) {
@@ -46,8 +47,13 @@ void carry_out(const std::string& what) {
   if (what == "exit 0") _exit(0);
 }
 
-// Steps without end.
+// Steps without end, or collectives alone.
 void run_until_failure(Transport& transport, const Plan& plan) {
+  if (plan.only_collectives)
+    for (int count = 0;; ++count) {
+      if (transport.rank() == plan.rank && count == plan.after) carry_out(plan.what);
+      transport.barrier();
+    }
   ToyOptions options{toy_step(transport.size(), 2, 2 * transport.size(), Arrangement::nested)};
   ToyModel model(options, transport.rank());
   SharedGradients gradients(transport, model.parameters());
@@ -89,7 +95,7 @@ const bool added = roles::add("failing", [](Transport& transport, const std::str
   std::istringstream in(read(folder + "/plan"));
   Plan plan;
   std::getline(in, plan.what);
-  in >> plan.rank >> plan.after >> plan.delay;
+  in >> plan.rank >> plan.after >> plan.delay >> plan.only_collectives;
   try {
     run_until_failure(transport, plan);
   } catch (const RankFailure& failure) {
@@ -103,7 +109,8 @@ const bool added = roles::add("failing", [](Transport& transport, const std::str
 });
 
 void write_plan(const Folder& folder, const Plan& plan) {
-  write(folder.path() + "/plan", concat(plan.what, "\n", plan.rank, " ", plan.after, " ", plan.delay));
+  write(folder.path() + "/plan",
+        concat(plan.what, "\n", plan.rank, " ", plan.after, " ", plan.delay, " ", plan.only_collectives));
 }
 
 double seconds_since(double start) {
@@ -302,8 +309,7 @@ TEST(Failure, OfARankThatLeavesInTheMiddleAsIfAllWereWellIsNoticed) {
   expect_all_stopped(folder, plan, outcome.failure);
 }
 
-void expect_stop_without_a_launcher(const Plan& plan, const std::string& beginning,
-                                    const std::string& own_error = "") {
+void expect_stop_without_a_launcher(const Plan& plan, const std::string& beginning) {
   SCOPED_TRACE(concat(plan.what, " on rank ", plan.rank));
   Folder folder;
   write_plan(folder, plan);
@@ -323,6 +329,13 @@ void expect_stop_without_a_launcher(const Plan& plan, const std::string& beginni
 TEST(Failure, WithoutALauncherOfAKilledRankIsNoticedByItsNeighbours) {
   BIGMAC_NEEDS_PROCESSES();
   expect_stop_without_a_launcher({.rank = 2, .what = "kill"}, "rank 2: [gloo] its connection to rank ");
+}
+
+TEST(Failure, WithoutALauncherOfARankKilledInACollectiveIsNoticedByItsNeighbours) {
+  BIGMAC_NEEDS_PROCESSES();
+  for (int rank : {1, 3})
+    expect_stop_without_a_launcher({.rank = rank, .what = "kill", .after = 20, .only_collectives = true},
+                                   concat("rank ", rank, ": [gloo] its connection to rank "));
 }
 
 TEST(Failure, WithoutALauncherOfTheKilledRankZeroIsNoticedByAll) {
