@@ -30,16 +30,13 @@ StepFigures Trainer::compute_gradients(int64_t step) {
   auto batch = data::make_batch(dataset_, config_.batch, step);
   schedule_ = make_schedule(declare_step(config_, batch));
   model_.set_batch(batch);
+  std::optional<MemoryLedger::Watch> watch;
+  if (ledger_) watch.emplace(ledger_);
   optimizer_.zero_gradients();
   transport_.barrier();
   began_ = now();
-  StepResult result;
-  {
-    std::optional<MemoryLedger::Watch> watch;
-    if (ledger_) watch.emplace(ledger_);
-    Executor executor(schedule_, transport_, {.device = model_.options().device(), .ledger = ledger_.get()});
-    result = executor.run(model_);
-  }
+  Executor executor(schedule_, transport_, {.device = model_.options().device(), .ledger = ledger_.get()});
+  auto result = executor.run(model_);
   auto losses = torch::tensor({result.backbone_loss, result.generator_loss}, torch::kFloat64);
   double ran = now();
   transport_.barrier();
