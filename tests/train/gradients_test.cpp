@@ -14,7 +14,9 @@ constexpr int64_t kMicrobatches = 16;
 struct Cut {
   int64_t pp, vpp;
 };
-void PrintTo(const Cut& cut, std::ostream* out) { *out << "P=" << cut.pp << " V=" << cut.vpp; }
+void PrintTo(const Cut& cut, std::ostream* out) {
+  *out << "P=" << cut.pp << " V=" << cut.vpp;
+}
 constexpr Cut kCuts[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {4, 2}};
 constexpr Arrangement kArrangements[] = {Arrangement::nested, Arrangement::three_phase};
 
