@@ -116,8 +116,11 @@ void run(const SampleArguments& arguments) {
     return;
   }
   std::string text = "\nHeld-out pictures, and what the model says they are:\n\n";
-  for (int64_t place : pick(places, arguments.captions))
-    text += fmt::format("  {:44}  \"{}\"\n", names[size_t(place)], captions[size_t(place)]);
+  auto read_aloud = pick(places, arguments.captions);
+  size_t width = 0;
+  for (int64_t place : read_aloud) width = std::max(width, names[size_t(place)].size());
+  for (int64_t place : read_aloud)
+    text += fmt::format("  {:{}}  \"{}\"\n", names[size_t(place)], width, captions[size_t(place)]);
   text += fmt::format(
       "\nOver {} held-out pairs:\n"
       "captions  F1 of words with the own name {:.3f}, with the others' names {:.3f}; nearer to the own in "
