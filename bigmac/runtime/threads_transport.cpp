@@ -16,7 +16,7 @@ struct Mailbox {
 
 class Group {
  public:
-  explicit Group(int ranks) : ranks_(ranks), boxes_(ranks * ranks) {
+  explicit Group(int ranks) : ranks_(ranks), boxes_(size_t(ranks) * size_t(ranks)) {
     for (auto& box : boxes_) box = std::make_unique<Mailbox>();
   }
 

@@ -13,8 +13,8 @@ namespace bigmac::train {
 // A mapping of a YAML file, read strictly: every key must be asked for. Errors name file, line and column.
 class YamlSection {
  public:
-  YamlSection(YAML::Node node, std::string file, std::string name)
-      : node_(std::move(node)), file_(std::move(file)), name_(std::move(name)) {
+  YamlSection(const YAML::Node& node, std::string file, std::string name)
+      : node_(node), file_(std::move(file)), name_(std::move(name)) {
     if (node_.IsDefined() && !node_.IsNull() && !node_.IsMap())
       throw InvalidInput(concat(where(node_), name_, " must be a mapping"));
   }
