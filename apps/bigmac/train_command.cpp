@@ -7,7 +7,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "apps/bigmac/arguments.h"
 #include "apps/bigmac/console.h"
@@ -25,15 +24,11 @@
 namespace bigmac {
 namespace {
 
-// Set for the ranks that this program has started itself.
-constexpr const char* kLaunched = "BIGMAC_LAUNCHED";
-
 constexpr char kAbout[] =
     "Trains an encoder, an LLM and a generator together on pictures and their names, through the pipeline "
-    "that "
-    "the configuration declares. Options replace what the configuration says. Started by torchrun, srun or "
-    "mpirun "
-    "each process is one rank; otherwise the ranks are threads of this process or processes that it starts.";
+    "that the configuration declares. Options replace what the configuration says. Started by torchrun, srun "
+    "or mpirun each process is one rank; otherwise the ranks are threads of this process or processes that "
+    "it starts.";
 
 constexpr char kExamples[] =
     "Examples:\n"
@@ -210,9 +205,8 @@ void run(const TrainArguments& arguments) {
     }
     return;
   }
-  if (config.ranks_as == train::RanksAs::processes && config.pp > 1 && !std::getenv(kLaunched)) {
+  if (config.ranks_as == train::RanksAs::processes && config.pp > 1) {
     data::load_dataset(config.data);  // what is wrong with it is told once, here
-    setenv(kLaunched, "1", 1);
     launch_processes(own_command(), {.ranks = int(config.pp)});
     return;
   }

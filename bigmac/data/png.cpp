@@ -1,16 +1,11 @@
 #include "bigmac/data/png.h"
 
-#include <fcntl.h>
 #include <png.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 
+#include "bigmac/common/atomic_file.h"
 #include "bigmac/common/error.h"
 
 namespace bigmac::data {
@@ -22,51 +17,6 @@ struct PngImage {
   ~PngImage() { png_image_free(&image); }
   PngImage(const PngImage&) = delete;
   PngImage& operator=(const PngImage&) = delete;
-};
-
-// A file that is removed again unless publish() renames it to its path.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& path) : path_(path) {
-    static std::atomic<int> serial{0};
-    temporary_ = concat(path, ".tmp.", getpid(), ".", serial++);
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) fail("create");
-  }
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-    if (!temporary_.empty()) unlink(temporary_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(const uint8_t* bytes, size_t count) {
-    while (count > 0) {
-      ssize_t written = ::write(descriptor_, bytes, count);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("write");
-      bytes += written;
-      count -= static_cast<size_t>(written);
-    }
-  }
-
-  void publish() {
-    int descriptor = descriptor_;
-    descriptor_ = -1;
-    if (close(descriptor) != 0) fail("write");
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename the temporary file to");
-    temporary_.clear();
-  }
-
- private:
-  [[noreturn]] void fail(const char* action) {
-    int reason = errno;
-    if (descriptor_ < 0) unlink(temporary_.c_str());
-    throw Failure(concat("cannot ", action, " ", path_, ": ", std::strerror(reason)));
-  }
-
-  std::string path_, temporary_;
-  int descriptor_ = -1;
 };
 
 // [H, W, 3]
@@ -102,7 +52,7 @@ void write_png(const std::string& path, const Picture& picture) {
   std::vector<uint8_t> bytes(size);
   if (!png_image_write_to_memory(&png.image, bytes.data(), &size, 0, pixels.data(), 0, nullptr))
     throw Failure(concat("cannot write ", path, ": ", png.image.message));
-  TemporaryFile file(path);
+  AtomicFile file(path);
   file.write(bytes.data(), size);
   file.publish();
 }

@@ -38,7 +38,6 @@ StepResult Executor::run(Model& model) {
 }
 
 void Executor::run_operator(Model& model, const Operator& op) {
-  int64_t id = ids_.of(rank_, op);
   int m = int(op.microbatch);
   if (op.phase == Phase::backward) {
     run_backward(
@@ -46,7 +45,7 @@ void Executor::run_operator(Model& model, const Operator& op) {
         op);
     return;
   }
-  Kept kept{take_inputs(id), {}, {}};
+  Kept kept{take_inputs(op), {}, {}};
   double start = now();
   if (op.module == Module::encoder) {
     kept.outputs = model.encode(m);
@@ -61,15 +60,12 @@ void Executor::run_operator(Model& model, const Operator& op) {
     if (loss.requires_grad()) loss.backward();
   }
   recorder_.computed(start, now());
-  if (op.phase == Phase::generate)
+  if (op.phase == Phase::generate) {
     send_gradients(op, kept.inputs);
-  else
-    keep_and_send(id, op, std::move(kept));
-}
-
-void Executor::keep_and_send(int64_t id, const Operator& op, Kept kept) {
-  send(op, message_of(kept.outputs));
-  kept_.emplace(id, std::move(kept));
+  } else {
+    send(op, message_of(kept.outputs));
+    kept_.emplace(ids_.of(rank_, op), std::move(kept));
+  }
 }
 
 void Executor::run_backward(int64_t forward_id, const Operator& op) {
@@ -81,7 +77,7 @@ void Executor::run_backward(int64_t forward_id, const Operator& op) {
   bool owed = false;
   for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t id, int) { owed |= id != forward_id; });
   if (owed) {
-    auto message = take_message(ids_.of(rank_, op));
+    auto message = take_message(op);
     for (auto& gradient : message.tensors) gradients.push_back(gradient.to(options_.device));
     if (gradients.size() != roots.size())
       throw Failure(concat("[executor] ", long_name(op), " was sent ", gradients.size(), " gradients for ",
@@ -121,17 +117,16 @@ void Executor::send(const Operator& op, Message message) {
   });
 }
 
-Tensors Executor::take_inputs(int64_t id) {
-  auto [rank, op] = ids_.at(id);
+Tensors Executor::take_inputs(const Operator& op) {
   bool has_input = false;
-  for_each_predecessor(schedule_.step, ids_, rank, op, [&](int64_t, int) { has_input = true; });
-  return has_input ? leaves_of(take_message(id), options_.device) : Tensors{};
+  for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t, int) { has_input = true; });
+  return has_input ? leaves_of(take_message(op), options_.device) : Tensors{};
 }
 
-Message Executor::take_message(int64_t id) {
+Message Executor::take_message(const Operator& op) {
+  int64_t id = ids_.of(rank_, op);
   int from = rank_;
-  auto [rank, op] = ids_.at(id);
-  for_each_predecessor(schedule_.step, ids_, rank, op, [&](int64_t, int sender) {
+  for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t, int sender) {
     if (sender != rank_) from = sender;
   });
   while (!arrived_.contains(id)) {

@@ -42,9 +42,8 @@ class Executor {
   };
 
   void run_operator(Model& model, const Operator& op);
-  Tensors take_inputs(int64_t id);
-  Message take_message(int64_t id);
-  void keep_and_send(int64_t id, const Operator& op, Kept kept);
+  Tensors take_inputs(const Operator& op);
+  Message take_message(const Operator& op);
   void run_backward(int64_t forward_id, const Operator& op);
   void send_gradients(const Operator& op, const Tensors& inputs);
   void send(const Operator& op, Message message);

@@ -6,19 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <utility>
 #include <vector>
 
+#include "bigmac/common/atomic_file.h"
 #include "bigmac/common/error.h"
 
 namespace bigmac {
@@ -72,31 +69,10 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int number() const { return number_; }
-  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
 
  private:
   int number_;
 };
-
-// Removes the file unless kept.
-struct RemoveFile {
-  std::string path;
-  ~RemoveFile() {
-    if (!path.empty()) unlink(path.c_str());
-  }
-};
-
-bool write_all(int descriptor, const void* data, uint64_t count) {
-  auto bytes = static_cast<const char*>(data);
-  while (count > 0) {
-    ssize_t written = write(descriptor, bytes, std::min<uint64_t>(count, 1u << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes += written;
-    count -= static_cast<uint64_t>(written);
-  }
-  return true;
-}
 
 // One tensor of a file; begin and end count from the first byte after the header.
 struct Entry {
@@ -343,30 +319,15 @@ void save_safetensors(const std::string& path, const std::map<std::string, torch
                       const std::map<std::string, std::string>& metadata) {
   auto stored = stored_order(path, tensors);
   std::string header = header_text(path, stored, metadata);
-  auto fail = [&](const char* action) {
-    return Failure(concat("cannot ", action, " ", path, ": ", std::strerror(errno)));
-  };
-
-  static std::atomic<int> serial{0};
-  std::string temporary = concat(path, ".tmp.", getpid(), ".", serial++);
-  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.number() < 0) throw fail("create");
-  RemoveFile remove{temporary};
+  AtomicFile file(path);
   uint64_t length = header.size();
-  if (!write_all(file.number(), &length, sizeof length) || !write_all(file.number(), header.data(), length))
-    throw fail("write");
+  file.write(&length, sizeof length);
+  file.write(header.data(), length);
   for (const auto& item : stored) {
     auto tensor = item.tensor.detach().to(torch::kCPU).resolve_conj().resolve_neg().contiguous();
-    if (tensor.numel() > 0 && !write_all(file.number(), tensor.data_ptr(), item.bytes())) throw fail("write");
+    if (tensor.numel() > 0) file.write(tensor.data_ptr(), item.bytes());
   }
-  if (fsync(file.number()) != 0 || !file.close()) throw fail("write");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw fail("rename the temporary file to");
-  remove.path.clear();
-
-  // Brings the rename to the disk too; not every file system can, and the file is in place already.
-  auto folder = std::filesystem::path(path).parent_path();
-  Descriptor directory(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.number() >= 0) fsync(directory.number());
+  file.publish();
 }
 
 Safetensors load_safetensors(const std::string& path) {
