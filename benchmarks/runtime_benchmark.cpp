@@ -1,5 +1,7 @@
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
+#include <malloc.h>
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -10,8 +12,9 @@
 
 #include "bigmac/runtime/gloo_transport.h"
 #include "bigmac/runtime/launch.h"
+#include "bigmac/runtime/split_backward.h"
 #include "bigmac/runtime/threads_transport.h"
-#include "bigmac/schedule/nest.h"
+#include "bigmac/schedule/make.h"
 #include "bigmac/train/trainer.h"
 
 namespace bigmac {
@@ -22,12 +25,17 @@ class EmptyModel : public Model {
  public:
   explicit EmptyModel(bool trained) : value_(torch::ones({1}).requires_grad_(trained)) {}
 
-  Tensors encode(int) override { return {output(value_)}; }
-  Output forward(int, int, const Tensors& inputs) override {
-    auto value = output(inputs.empty() ? value_ : inputs[0]);
-    return {{value}, value};
+  std::vector<Tensors> encode(int, std::span<const ModelItem> items) override {
+    return std::vector<Tensors>(items.size(), {output(value_)});
   }
-  torch::Tensor generate(int, const Tensors& inputs) override { return output(inputs[0]); }
+  Output forward(int, int, const Inputs& inputs) override {
+    bool first = inputs.values.empty();
+    auto value = output(first ? inputs.items.at(0).at(0).at(0) : inputs.values[0]);
+    return {{value}, value, {{}, {{value}}}};
+  }
+  torch::Tensor generate(int, std::span<const ModelItem>, const std::vector<Tensors>& inputs) override {
+    return output(inputs[0][0]);
+  }
 
  private:
   torch::Tensor output(const torch::Tensor& value) { return value.requires_grad() ? value.view({1}) : value; }
@@ -45,8 +53,8 @@ void executor_overhead(benchmark::State& state, bool autograd) {
   step.microbatches = 64;
   step.base = Base::interleaved;
   step.arrangement = Arrangement::nested;
-  step.encoder.assign(64, 1);
-  step.generator.assign(64, 1);
+  step.modules = {one_item_each("image", Module::encoder, 64),
+                  one_item_each("drawing", Module::generator, 64)};
   auto schedule = make_schedule(step);
   double seconds = 0;
   int64_t steps = 0;
@@ -77,6 +85,73 @@ BENCHMARK_CAPTURE(executor_overhead, without autograd, false)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(executor_overhead, with autograd, true)
     ->Name("executor, operators of one autograd node")
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Lets malloc keep the pages it has: else what a split backward holds longer is paid for in page faults.
+void keep_pages() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 1 << 28);
+#endif
+}
+
+// A backward through decoder layers, whole and split into input and weight gradients, in turn. `of_whole` is
+// the parts' time together over the whole's.
+void split_backward(benchmark::State& state) {
+  keep_pages();
+  at::set_num_threads(1);
+  nn::DecoderConfig config;
+  config.hidden = state.range(0);
+  config.layers = state.range(1);
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = config.hidden / 4;
+  config.ffn = 3 * config.hidden;
+  auto decoder = nn::Decoder::whole(config);
+  auto start = torch::randn({4, 64, config.hidden});
+  auto gradient = torch::randn_like(start);
+  auto run = [&](torch::Tensor x) {
+    for (int64_t layer = 0; layer < config.layers; ++layer) x = decoder->run(layer, x);
+    return x;
+  };
+  auto leaf = [&] { return start.detach().requires_grad_(); };
+  std::vector<double> whole, inputs, weights, ratios;
+  for (auto _ : state) {
+    auto x = leaf(), root = run(x);
+    double begin = now();
+    torch::autograd::backward({root}, {gradient});
+    whole.push_back(now() - begin);
+    x = leaf();
+    Tensors roots{run(x)};
+    begin = now();
+    SplitBackward split(roots, {gradient}, {x});
+    roots.clear();
+    inputs.push_back(now() - begin);
+    begin = now();
+    split.weights.run();
+    weights.push_back(now() - begin);
+    ratios.push_back((inputs.back() + weights.back()) / whole.back());
+    state.SetIterationTime(inputs.back() + weights.back());
+  }
+  state.counters["B_ms"] = median(whole) * 1e3;
+  state.counters["I_ms"] = median(inputs) * 1e3;
+  state.counters["W_ms"] = median(weights) * 1e3;
+  state.counters["of_whole"] = median(ratios);
+}
+BENCHMARK(split_backward)
+    ->Name("split backward")
+    ->ArgNames({"hidden", "layers"})
+    ->Args({128, 4})
+    ->Args({256, 4})
+    ->Args({512, 2})
+    ->Iterations(21)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
@@ -134,11 +209,6 @@ double steps_per_second_of_processes(int ranks, bool alone = false) {
   std::ifstream(file) >> rate;
   std::filesystem::remove(file);
   return rate;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Each process computes with one thread, so two of them use two cores. `ceiling` is what two processes that

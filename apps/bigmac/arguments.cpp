@@ -1,10 +1,9 @@
 #include "apps/bigmac/arguments.h"
 
+#include <algorithm>
 #include <charconv>
-#include <vector>
 
-#include "apps/bigmac/console.h"
-#include "bigmac/common/error.h"
+#include "bigmac/common/names.h"
 
 namespace bigmac {
 namespace {
@@ -12,17 +11,27 @@ namespace {
 constexpr double kLongestTime = 1e12;
 
 template <class Number>
-bool parse_number(std::string_view text, Number& number) {
+bool parse(std::string_view text, Number& number) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool parse_time(std::string_view text, double& time) {
-  return parse_number(text, time) && time >= 0 && time <= kLongestTime;
+bool is_time(double time) {
+  return time >= 0 && time <= kLongestTime;
 }
 
-InvalidInput must_be(const std::string& name, std::string_view legal, const std::string& text) {
-  return InvalidInput(concat(name, " must be ", legal, ", got '", text, "'"));
+// Between commas; empty where something else stands there.
+std::vector<double> parse_times(std::string_view text) {
+  auto times = parse_numbers(text);
+  if (!std::all_of(times.begin(), times.end(), is_time)) times.clear();
+  return times;
+}
+
+int64_t parse_whole_from(const std::string& option, int64_t least, const std::string& text) {
+  int64_t value = 0;
+  if (!parse(text, value) || value < least || value > kMostOperators)
+    throw must_be(option, concat("a whole number from ", least, " to ", kMostOperators), text);
+  return value;
 }
 
 CLI::Option* add_text(CLI::App& command, const std::string& name, const std::string& value_name,
@@ -30,7 +39,65 @@ CLI::Option* add_text(CLI::App& command, const std::string& name, const std::str
   return command.add_option_function<std::string>(name, take, help)->type_name(value_name);
 }
 
+bool is_name(std::string_view text) {
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_'; };
+  return !text.empty() && is_letter(text[0]) && std::all_of(text.begin(), text.end(), is_part);
+}
+
+NamedText split_name(const std::string& text) {
+  auto equals = text.find('=');
+  if (equals == std::string::npos || !is_name(std::string_view(text).substr(0, equals))) return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 }  // namespace
+
+bool parse_whole(std::string_view text, int64_t& number) {
+  return parse(text, number);
+}
+
+bool parse_number(std::string_view text, double& number) {
+  return parse(text, number);
+}
+
+std::vector<double> parse_numbers(std::string_view text) {
+  std::vector<double> numbers;
+  while (true) {
+    auto comma = std::min(text.find(','), text.size());
+    if (!parse(text.substr(0, comma), numbers.emplace_back())) return {};
+    if (comma == text.size()) return numbers;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Base made_base_from_name(const std::string& text) {
+  std::vector<std::string> names;
+  for (auto base :
+       {Base::gpipe, Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v, Base::dualpipe_v}) {
+    if (text == name(base)) return base;
+    names.emplace_back(name(base));
+  }
+  throw InvalidInput(unknown_name("base schedule", text, names));
+}
+
+InvalidInput must_be(const std::string& option, std::string_view legal, const std::string& got) {
+  return InvalidInput(concat(option, " must be ", legal, ", got '", got, "'"));
+}
+
+int64_t parse_count(const std::string& option, const std::string& text) {
+  return parse_whole_from(option, 1, text);
+}
+
+WorkTimes parse_work(const std::string& option, const std::string& text) {
+  auto times = parse_times(text);
+  if (times.size() != 2)
+    throw must_be(option,
+                  concat("two numbers from 0 to ", kLongestTime,
+                         " as FORWARD,BACKWARD, such as 0.5,1 or, with a name, image=0.5,1"),
+                  text);
+  return {times[0], times[1], {}};
+}
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& count, const std::string& help) {
   return add_whole(
@@ -40,34 +107,33 @@ CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& coun
 CLI::Option* add_whole(CLI::App& command, const std::string& name, int64_t least,
                        std::function<void(int64_t)> take, const std::string& help) {
   auto take_text = [name, least, take = std::move(take)](const std::string& text) {
-    int64_t value = 0;
-    if (!parse_number(text, value) || value < least || value > kMostOperators)
-      throw must_be(name, concat("a whole number from ", least, " to ", kMostOperators), text);
-    take(value);
+    take(parse_whole_from(name, least, text));
   };
   return add_text(command, name, "N", take_text, help);
 }
 
 CLI::Option* add_time(CLI::App& command, const std::string& name, double& time, const std::string& help) {
   auto take = [name, &time](const std::string& text) {
-    if (!parse_time(text, time)) throw must_be(name, concat("a number from 0 to ", kLongestTime), text);
+    if (!parse(text, time) || !is_time(time))
+      throw must_be(name, concat("a number from 0 to ", kLongestTime), text);
   };
   return add_text(command, name, "TIME", take, help);
 }
 
-CLI::Option* add_work(CLI::App& command, const std::string& name, std::optional<WorkTimes>& work,
-                      const std::string& help) {
+CLI::Option* add_work(CLI::App& command, const std::string& name, WorkTimes& work, const std::string& help) {
   auto take = [name, &work](const std::string& text) {
-    auto comma = std::min(text.find(','), text.size());
-    WorkTimes times;
-    bool parsed = comma < text.size() && parse_time(std::string_view(text).substr(0, comma), times.forward) &&
-                  parse_time(std::string_view(text).substr(comma + 1), times.backward);
-    if (!parsed)
-      throw must_be(
-          name, concat("two numbers from 0 to ", kLongestTime, " as FORWARD,BACKWARD, such as 0.5,1"), text);
-    work = times;
+    auto times = parse_times(text);
+    if (times.size() == 2)
+      work = {times[0], times[1], {}};
+    else if (times.size() == 3)
+      work = {times[0], times[1] + times[2], times[2]};
+    else
+      throw must_be(name,
+                    concat("numbers from 0 to ", kLongestTime,
+                           " as FORWARD,BACKWARD, such as 1,2, or FORWARD,INPUT,WEIGHT, such as 1,1,1"),
+                    text);
   };
-  return add_text(command, name, "F,B", take, help);
+  return add_text(command, name, "F,B|F,I,W", take, help);
 }
 
 CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& on, const std::string& help) {
@@ -92,58 +158,22 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, const std::s
   return add_text(command, name, names, take_named, help);
 }
 
-void add_table_options(CLI::App& command, TableArguments& table) {
-  add_count(command, "--pp", table.ranks, "P, pipeline ranks")->required();
-  add_count(command, "--vpp", table.chunks, "V, chunks (virtual pipeline stages) on each rank")
-      ->default_str("1");
-  add_count(command, "--microbatches", table.microbatches,
-            "M, microbatches of the step; a multiple of P with an encoder or generator")
-      ->required();
-  add_choice(
-      command, "--base", "1f1b|interleaved",
-      [&table](const std::string& text) { table.base = base_from_name(text); },
-      "Order of the LLM's own operators, as Megatron Core has it")
-      ->default_str("1f1b with --vpp 1, else interleaved");
-  add_count(command, "--group", table.group, "G, microbatches in a group of the interleaved order")
-      ->default_str("P");
-  add_choice(
-      command, "--schedule", "nested|llm-only|three-phase",
-      [&table](const std::string& text) { table.arrangement = arrangement_from_name(text); },
-      "Where encoder and generator work goes: nested in the LLM's order, nowhere, or all encoder forwards "
-      "before and all encoder backwards behind the LLM's work")
-      ->default_str("nested with --encoder or --generator, else llm-only");
-  add_count(command, "--warmup-units", table.warmup_units,
-            "W, how many units of P microbatches the nested encoder runs ahead of its backward")
-      ->default_str("3");
+CLI::Option* add_named(CLI::App& command, const std::string& name, const std::string& value_name,
+                       std::vector<NamedText>& values, std::function<void(const std::string&)> check,
+                       const std::string& help) {
+  CLI::callback_t take = [&values, check = std::move(check)](const CLI::results_t& texts) {
+    for (const auto& text : texts) check(values.emplace_back(split_name(text)).text);
+    return true;
+  };
+  return command.add_option(name, take, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name(value_name);
 }
 
-Step make_step(const TableArguments& table, bool encoder, bool generator) {
-  Step step;
-  step.ranks = table.ranks;
-  step.chunks = table.chunks;
-  step.microbatches = table.microbatches;
-  step.base = table.base.value_or(table.chunks == 1 ? Base::one_f_one_b : Base::interleaved);
-  step.group = table.group;
-  step.warmup_units = table.warmup_units;
-  step.arrangement =
-      table.arrangement.value_or(encoder || generator ? Arrangement::nested : Arrangement::llm_only);
-  check_counts(step);
-  if (step.arrangement == Arrangement::llm_only) {
-    if (encoder || generator)
-      print_note(
-          "an llm-only step has no encoder and generator operators: --encoder and --generator have no "
-          "effect");
-    check_step(step);
-    return step;
-  }
-  if (!encoder && !generator)
-    print_note(concat("without --encoder or --generator a ", name(step.arrangement),
-                      " step is the LLM's own schedule"));
-  auto microbatches = size_t(step.microbatches);
-  if (encoder) step.encoder.assign(microbatches, 1);
-  if (generator) step.generator.assign(microbatches, 1);
-  check_step(step);
-  return step;
+CLI::Option* value_may_be_left_out(CLI::Option* option, const std::string& value) {
+  // CLI11 takes the default for a value that is left out.
+  option->expected(0, 1)->allow_extra_args(false)->default_str(value);
+  return option->type_name(concat("[", option->get_type_name(), "]"));
 }
 
 }  // namespace bigmac

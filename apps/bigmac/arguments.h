@@ -5,8 +5,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <vector>
 
+#include "bigmac/common/error.h"
 #include "bigmac/schedule/step.h"
 
 namespace bigmac {
@@ -24,13 +26,13 @@ CLI::Option* add_whole(CLI::App& command, const std::string& name, int64_t least
 // A time: a number from 0 to 1e12.
 CLI::Option* add_time(CLI::App& command, const std::string& name, double& time, const std::string& help);
 
-// "forward,backward": the times of a module's two operators.
+// "forward,backward", or for the LLM also "forward,input,weight": a backward in its two parts.
 struct WorkTimes {
   double forward = 0;
   double backward = 0;
+  std::optional<double> weight;  // the weights' part of `backward`
 };
-CLI::Option* add_work(CLI::App& command, const std::string& name, std::optional<WorkTimes>& work,
-                      const std::string& help);
+CLI::Option* add_work(CLI::App& command, const std::string& name, WorkTimes& work, const std::string& help);
 
 // Something that is on or off; takes no value.
 CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& on, const std::string& help);
@@ -43,23 +45,30 @@ CLI::Option* add_path(CLI::App& command, const std::string& name, std::optional<
 CLI::Option* add_choice(CLI::App& command, const std::string& name, const std::string& names,
                         std::function<void(const std::string&)> take, const std::string& help);
 
-// What a step's table is made from, as far as it is the same in every command.
-struct TableArguments {
-  int64_t ranks = 0;
-  int64_t chunks = 1;
-  int64_t microbatches = 0;
-  std::optional<Base> base;  // default: 1f1b with one chunk, else interleaved
-  int64_t group = 0;
-  std::optional<Arrangement> arrangement;  // default: nested with an encoder or generator, else llm-only
-  int64_t warmup_units = 3;
+// "[NAME=]VALUE", NAME of letters, digits, - and _. May be given several times. check(text) throws
+// InvalidInput for a value that is not legal.
+struct NamedText {
+  std::string name;  // empty where none is given
+  std::string text;
 };
+CLI::Option* add_named(CLI::App& command, const std::string& name, const std::string& value_name,
+                       std::vector<NamedText>& values, std::function<void(const std::string&)> check,
+                       const std::string& help);
 
-// --pp, --vpp, --microbatches, --base, --group, --schedule, --warmup-units
-void add_table_options(CLI::App& command, TableArguments& table);
+// Lets an option be given without its value; it is `value` then.
+CLI::Option* value_may_be_left_out(CLI::Option* option, const std::string& value);
 
-// The step, every microbatch with encoder input and generator target where these are given. An llm-only step
-// has neither. Notes on stderr say which arguments have no effect. Throws InvalidInput for counts that are
-// not legal.
-Step make_step(const TableArguments& table, bool encoder, bool generator);
+// For option values with parts. The first two: whether all of `text` is such a number, and its value.
+bool parse_whole(std::string_view text, int64_t& number);
+bool parse_number(std::string_view text, double& number);
+std::vector<double> parse_numbers(std::string_view text);  // between commas; none where something else is
+WorkTimes parse_work(const std::string& option, const std::string& text);
+int64_t parse_count(const std::string& option, const std::string& text);
+
+// A base that tables are made of: any but custom.
+Base made_base_from_name(const std::string& text);
+
+// "--pp must be a whole number from 1 to 8, got 'x'"
+InvalidInput must_be(const std::string& option, std::string_view legal, const std::string& got);
 
 }  // namespace bigmac

@@ -80,7 +80,8 @@ std::string describe_command(const CLI::ParseError& error, const CLI::App& comma
   if (!left.empty()) return concat("argument '", left[0], "' is not expected");
   if (error.get_name() == "ArgumentMismatch") {
     for (const auto* option : command.get_options())
-      if (option->count() > 1 && option->get_type_size() != 0)
+      if (option->count() > 1 && option->get_type_size() != 0 &&
+          option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll)
         return concat(option->get_name(), " is given ", option->count(), " times; give it once");
     // "--pp: 1 required N missing" or "encoder was given a disallowed flag override"
     std::string what = error.what();

@@ -3,6 +3,7 @@
 #include <new>
 #include <sstream>
 
+#include "apps/bigmac/check_command.h"
 #include "apps/bigmac/console.h"
 #include "apps/bigmac/help.h"
 #include "apps/bigmac/schedule_command.h"
@@ -27,6 +28,8 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  bigmac schedule --pp 4 --vpp 2 --microbatches 8 --encoder\n"
     "  bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1 --generator 2,4\n"
+    "  bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1 --items random:8,1 --explain\n"
+    "  bigmac check schedule.csv\n"
     "  bigmac train configs/emoji.yaml\n"
     "  bigmac schedule --help\n"
     "\n"
@@ -57,6 +60,7 @@ int main(int argc, char** argv) {
   program.footer(kExamples);
   bigmac::add_schedule_command(program);
   bigmac::add_simulate_command(program);
+  bigmac::add_check_command(program);
 #ifdef BIGMAC_RUNTIME
   bigmac::add_train_command(program);
   bigmac::add_sample_command(program);

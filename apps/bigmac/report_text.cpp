@@ -2,98 +2,106 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <iterator>
+
+#include "apps/bigmac/share_text.h"
+#include "apps/bigmac/text_columns.h"
+#include "bigmac/schedule/order.h"
 
 namespace bigmac {
 namespace {
 
 constexpr int kBarLength = 20;
 
-// The digits behind the point that show all values fully, as far as the largest keeps within 7 digits.
-int decimals_for(const std::vector<double>& values) {
-  double largest = 0;
-  for (double value : values) largest = std::max(largest, std::abs(value));
-  int most = largest > 0 ? std::max(0, 6 - int(std::floor(std::log10(largest)))) : 0;
-  for (int decimals = 0; decimals < most; ++decimals) {
-    double scale = std::pow(10.0, decimals);
-    bool shown = true;
-    for (double value : values)
-      shown &= std::abs(value * scale - std::round(value * scale)) < 1e-9 * largest * scale;
-    if (shown) return decimals;
-  }
-  return most;
-}
-
-struct Column {
-  std::string title;
-  std::vector<std::string> cells;
-};
-
-// Times of one column, all with the same digits behind the point.
-
-Column time_column(const std::string& title, const std::vector<double>& times) {
-  Column column{title, {}};
-  int decimals = decimals_for(times);
-  for (double time : times) column.cells.push_back(fmt::format("{:.{}f}", time, decimals));
-  return column;
-}
-
 std::string bar(double share) {
   int filled = int(std::lround(share * kBarLength));
   return std::string(filled, '#') + std::string(kBarLength - filled, '.');
 }
 
-std::string side_by_side(const std::vector<Column>& columns) {
-  std::vector<size_t> widths;
-  for (const auto& column : columns) {
-    size_t width = column.title.size();
-    for (const auto& cell : column.cells) width = std::max(width, cell.size());
-    widths.push_back(width);
-  }
-  std::string text;
-  auto line = [&](auto cell_of) {
-    for (size_t c = 0; c < columns.size(); ++c)
-      text += fmt::format("{}{:>{}}", c == 0 ? "" : "  ", cell_of(columns[c]), widths[c]);
-    text += '\n';
-  };
-  line([](const Column& column) { return column.title; });
-  for (size_t r = 0; r < columns[0].cells.size(); ++r)
-    line([r](const Column& column) { return column.cells[r]; });
-  return text;
+// "1", or "0 to 3" where the stages differ.
+std::string range(const std::vector<double>& values) {
+  auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *least == *most ? fmt::format("{:.4g}", *least) : fmt::format("{:.4g} to {:.4g}", *least, *most);
 }
 
-std::string heading(const Step& step, const Costs& costs) {
+bool is_uneven(const std::vector<double>& values) {
+  return std::any_of(values.begin(), values.end(), [&](double value) { return value != values[0]; });
+}
+
+std::string times_line(const Step& step, const Costs& costs) {
+  bool uneven = is_uneven(costs.forward) || is_uneven(costs.backward);
+  auto text = fmt::format("forward + backward time: LLM {} {} + {}", uneven ? "stage" : "chunk",
+                          range(costs.forward), range(costs.backward));
+  if (step.splits_backward() && !costs.weight.empty())
+    text += fmt::format(" (weights {})", range(costs.weight));
+  for (size_t n = 0; n < step.modules.size(); ++n) {
+    auto cost = costs.modules.empty() ? ModuleCosts{} : costs.modules[costs.modules.size() == 1 ? 0 : n];
+    text += fmt::format(", {} {:g} + {:g}", step.modules[n].name, cost.forward, cost.backward);
+  }
+  if (costs.latency > 0) text += fmt::format("; latency {:g}", costs.latency);
+  return text + "\n";
+}
+
+bool is_one_item_each(const Step& step, const NestedModule& module) {
+  return module.items == one_item_each("", module.kind, step.microbatches).items;
+}
+
+// "items: image 512, at most 15 a microbatch, none in 32 of 64; sizes 0.01 to 0.8"
+std::string items_line(const Step& step, const NestedModule& module) {
+  if (module.items.empty()) return fmt::format("items: {} none\n", module.name);
+  std::vector<int64_t> counts(size_t(step.microbatches), 0);
+  double least = module.items[0].size, most = least;
+  for (const auto& item : module.items) {
+    ++counts[item.microbatch];
+    least = std::min(least, item.size);
+    most = std::max(most, item.size);
+  }
+  auto text = fmt::format("items: {} {}, at most {} a microbatch", module.name, module.items.size(),
+                          *std::max_element(counts.begin(), counts.end()));
+  if (auto empty = std::count(counts.begin(), counts.end(), 0); empty > 0)
+    text += fmt::format(", none in {} of {}", empty, step.microbatches);
+  return text + fmt::format("; sizes {}\n", range({least, most}));
+}
+
+std::string heading(const Schedule& schedule, const Costs& costs) {
+  const Step& step = schedule.step;
   std::string text = fmt::format("{} schedule, P={} V={} M={}, base {}", name(step.arrangement), step.ranks,
                                  step.chunks, step.microbatches, name(step.base));
   if (step.base == Base::interleaved) text += fmt::format(" G={}", step.group_size());
-  text +=
-      fmt::format("\nforward + backward time: LLM chunk {:g} + {:g}", costs.forward[0], costs.backward[0]);
-  if (step.has_encoder())
-    text += fmt::format(", encoder {:g} + {:g}", costs.encoder_forward, costs.encoder_backward);
-  if (step.has_generator())
-    text += fmt::format(", generator {:g} + {:g}", costs.generator_forward, costs.generator_backward);
-  if (costs.latency > 0) text += fmt::format("; latency {:g}", costs.latency);
-  return text + "\n\n";
+  text += '\n';
+  text += times_line(step, costs);
+  for (const auto& module : step.modules)
+    if (!is_one_item_each(step, module)) text += items_line(step, module);
+  text += order_line(step);
+  if (auto split = split_of(schedule))
+    text += fmt::format("ranks: encoder {}, LLM {}, generator {}\n", split->encoder, split->backbone,
+                        split->generator);
+  return text + "\n";
 }
 
-std::string figures(const StepReport& report) {
-  auto times = time_column("", {report.makespan, report.ideal, report.lower_bound}).cells;
+std::string figures(const Schedule& schedule, const Costs& costs, const StepReport& report) {
+  auto times = time_cells({report.makespan, report.lower_bound, report.ideal.value_or(report.makespan)});
   struct Figure {
     std::string name, value, meaning;
   };
-  std::vector<Figure> lines{
-      {"makespan", times[0], "time of the whole step"},
-      {"ideal", times[1],
-       "plain LLM step + (encoder + generator work) / P: what unlimited memory would give"},
-      {"ratio to ideal", fmt::format("{:.3f}", report.ratio_to_ideal()), "makespan / ideal"},
-      {"lower bound", times[2], "max(total work / P, longest chain of dependencies): no schedule is faster"},
-      {"idle/total", fmt::format("{:.2f} %", 100 * report.idle_over_total), "idle time / (P * makespan)"},
-      {"idle/busy", fmt::format("{:.2f} %", 100 * report.idle_over_busy),
-       "idle time / time inside operators"}};
-  if (report.warmup_units > 0)
-    lines.push_back({"warm-up units", fmt::format("{}", report.warmup_units),
-                     "units of P microbatches that the encoder runs ahead of its backward"});
+  std::vector<Figure> lines{{"makespan", times[0], "time of the whole step"}};
+  if (report.ideal) {
+    lines.push_back({"ideal", times[2],
+                     "plain LLM step + (encoder + generator work) / P: what unlimited memory would give"});
+    lines.push_back({"ratio to ideal", fmt::format("{:.3f}", *report.ratio_to_ideal()), "makespan / ideal"});
+  }
+  lines.push_back(
+      {"lower bound", times[1], "max(total work / P, longest chain of dependencies): no schedule is faster"});
+  lines.push_back(
+      {"ratio to bound", fmt::format("{:.3f}", report.ratio_to_lower_bound()), "makespan / lower bound"});
+  lines.push_back(
+      {"idle/total", fmt::format("{:.2f} %", 100 * report.idle_over_total), "idle time / (P * makespan)"});
+  lines.push_back({"idle/busy", fmt::format("{:.2f} %", 100 * report.idle_over_busy),
+                   "idle time / time inside operators"});
+  if (auto imbalance = unit_imbalance(schedule, costs))
+    lines.push_back({"unit imbalance", fmt::format("{:.3f}", *imbalance),
+                     "encoder and generator units: time of their slowest ranks / of the mean rank"});
   size_t width = 0;
   for (const auto& line : lines) width = std::max(width, line.value.size());
   std::string text;
@@ -102,31 +110,51 @@ std::string figures(const StepReport& report) {
   return text + "\n";
 }
 
-std::string rank_lines(const Step& step, const StepReport& report) {
+std::string rank_lines(const StepReport& report) {
   std::vector<double> busy, idle;
   Column rank{"rank", {}}, share{fmt::format("{:<{}}", "busy / makespan", kBarLength + 8), {}},
-      backbone{"LLM chunks", {}}, encoder{"encoder units", {}}, generator{"generator units", {}};
+      backbone{"LLM chunks", {}};
+  std::vector<Column> units;
+  for (const auto& module : report.modules) units.push_back({module + " units", {}});
   for (size_t r = 0; r < report.times.size(); ++r) {
-    double part = report.times[r].busy / report.makespan;
+    double part = report.makespan > 0 ? report.times[r].busy / report.makespan : 0;
     busy.push_back(report.times[r].busy);
     idle.push_back(report.times[r].idle);
     rank.cells.push_back(fmt::format("{}", r));
     share.cells.push_back(fmt::format("{} {:5.1f} %", bar(part), 100 * part));
-    backbone.cells.push_back(fmt::format("{}", report.peaks[r].backbone_in_flight));
-    encoder.cells.push_back(fmt::format("{}", report.peaks[r].encoder_units));
-    generator.cells.push_back(fmt::format("{}", report.peaks[r].generator_units));
+    backbone.cells.push_back(fmt::format("{}", report.peaks[r].in_flight));
+    for (size_t n = 0; n < units.size(); ++n) units[n].cells.push_back(units_text(report.peaks[r].units[n]));
   }
-  std::vector<Column> columns{rank, time_column("busy", busy), time_column("idle", idle), share, backbone};
-  if (step.has_encoder()) columns.push_back(encoder);
-  if (step.has_generator()) columns.push_back(generator);
+  std::vector<Column> columns{rank, {"busy", time_cells(busy)}, {"idle", time_cells(idle)}, share, backbone};
+  columns.insert(columns.end(), units.begin(), units.end());
   return side_by_side(columns) +
          "\nLLM chunks and units: the most that a rank holds at once, forwards whose backward has not run\n";
 }
 
 }  // namespace
 
-std::string to_text(const Step& step, const Costs& costs, const StepReport& report) {
-  return heading(step, costs) + figures(report) + rank_lines(step, report);
+std::string units_text(double units) {
+  auto text = fmt::format("{:.2f}", units);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::optional<double> unit_imbalance(const Schedule& schedule, const Costs& costs) {
+  if (schedule.units.empty()) return {};
+  auto loss = unit_loss(schedule.step, costs);
+  return loss.mean > 0 ? std::optional(loss.slowest / loss.mean) : std::nullopt;
+}
+
+std::optional<RankSplit> split_of(const Schedule& schedule) {
+  const Step& step = schedule.step;
+  if (step.arrangement != Arrangement::disttrain || step.stage_ranks.empty()) return {};
+  auto encoder = int64_t(step.stage_ranks.front()), backbone = int64_t(step.stage_ranks.size());
+  return RankSplit{encoder, backbone, step.ranks - encoder - backbone};
+}
+
+std::string to_text(const Schedule& schedule, const Costs& costs, const StepReport& report) {
+  return heading(schedule, costs) + figures(schedule, costs, report) + rank_lines(report);
 }
 
 }  // namespace bigmac

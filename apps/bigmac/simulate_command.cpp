@@ -1,13 +1,15 @@
 #include "apps/bigmac/simulate_command.h"
 
-#include <memory>
+#include <fmt/format.h>
 
-#include "apps/bigmac/arguments.h"
+#include <memory>
+#include <nlohmann/json.hpp>
+
 #include "apps/bigmac/console.h"
+#include "apps/bigmac/explain_text.h"
 #include "apps/bigmac/report_text.h"
-#include "bigmac/common/error.h"
-#include "bigmac/schedule/nest.h"
-#include "bigmac/simulate/simulate.h"
+#include "apps/bigmac/step_arguments.h"
+#include "bigmac/schedule/make.h"
 #include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
 
@@ -16,8 +18,8 @@ namespace {
 
 constexpr char kAbout[] =
     "Says how long a training step would take when its operators take the times given, what each rank "
-    "would do meanwhile, and how much it would hold at once. Times are in any one unit; nested work is "
-    "placed with the same times.";
+    "would do meanwhile, and how much it would hold at once. Times are in any one unit; encoder and "
+    "generator work is placed with the same times.";
 
 constexpr char kExamples[] =
     "Examples:\n"
@@ -26,49 +28,69 @@ constexpr char kExamples[] =
     "  With an encoder and a generator nested into it, and a trace to open in https://ui.perfetto.dev:\n"
     "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 \\\n"
     "        --encoder 0.5,1 --generator 2,4 --trace step.json\n"
-    "  What it costs in memory to run all encoder forwards first:\n"
-    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1 --schedule three-phase";
+    "  Uneven data: 8 images a microbatch on average, half of the microbatches without any:\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1 --items random:8,1,0.5\n"
+    "  One picture of uneven size to generate a microbatch, alike ones in one unit:\n"
+    "    bigmac simulate --pp 8 --microbatches 128 --generator 2,4 --items random:1,0.5 --order balanced\n"
+    "  Two encoders, the items of one as a file lists them:\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --encoder image=0.5,1 --encoder audio=0.1,0.2 \\\n"
+    "        --items image=images.csv --items audio=2\n"
+    "  Encoder items in the LLM's bubbles, close to the lower bound:\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 32 --encoder 0.5,1 --items 16 \\\n"
+    "        --schedule nested-fill\n"
+    "  What other systems do with the same step, and what it costs them:\n"
+    "    for s in megatron disttrain optimus three-phase nested; do\n"
+    "      bigmac simulate --pp 8 --microbatches 64 --encoder 0.5,1 --schedule $s; done\n"
+    "  Another base, its backward split into input and weight gradient:\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --base zb-v --backbone 1,1,1 --encoder 0.5,1\n"
+    "  Stages of different depth, from a layout of Megatron Core:\n"
+    "    bigmac simulate --pp 8 --microbatches 64 --layout 'Et*3|(tttt|)*6tttL' --layers 30 --head 0.5,1\n"
+    "  Why the ranks wait, the 5 longest waits of each:\n"
+    "    bigmac simulate --pp 4 --microbatches 16 --encoder 0.5,1 --schedule megatron --explain 5";
 
 struct SimulateArguments {
-  TableArguments table;
-  std::optional<WorkTimes> backbone = WorkTimes{1, 2};
-  std::optional<WorkTimes> encoder;
-  std::optional<WorkTimes> generator;
-  double latency = 0;
+  StepArguments step;
   bool json = false;
+  std::optional<int64_t> explain;  // waits a rank
   std::optional<std::string> trace;
   std::optional<std::string> picture;
 };
 
-Costs costs_of(const SimulateArguments& arguments) {
-  auto backbone = *arguments.backbone;
-  if (backbone.forward + backbone.backward == 0)
-    throw InvalidInput("--backbone must have a forward or a backward that takes time, got 0,0");
-  auto encoder = arguments.encoder.value_or(WorkTimes{});
-  auto generator = arguments.generator.value_or(WorkTimes{});
-  return {.forward = {backbone.forward},
-          .backward = {backbone.backward},
-          .encoder_forward = encoder.forward,
-          .encoder_backward = encoder.backward,
-          .generator_forward = generator.forward,
-          .generator_backward = generator.backward,
-          .latency = arguments.latency};
+std::string picture_title(const Schedule& schedule, const StepReport& report) {
+  const Step& step = schedule.step;
+  auto text = concat(name(step.arrangement), " schedule, ", shape(step), ": ", report.makespan);
+  return report.ideal ? concat(text, " (ideal ", *report.ideal, ")") : text;
+}
+
+std::string json_text(const Schedule& schedule, const Costs& costs, const Timeline& timeline,
+                      const StepReport& report, std::optional<int64_t> waits) {
+  auto json = nlohmann::ordered_json::parse(to_json(report));
+  if (auto imbalance = unit_imbalance(schedule, costs)) json["unit_imbalance"] = *imbalance;
+  if (auto split = split_of(schedule))
+    json["split"] = {
+        {"encoder", split->encoder}, {"backbone", split->backbone}, {"generator", split->generator}};
+  if (!schedule.step.order.empty()) json["order"] = schedule.step.order;
+  if (waits) json["explain"] = explain_json(schedule, timeline, size_t(*waits));
+  return json.dump() + "\n";
 }
 
 void run(const SimulateArguments& arguments) {
-  Costs costs = costs_of(arguments);
-  Step step = make_step(arguments.table, arguments.encoder.has_value(), arguments.generator.has_value());
+  auto [step, costs] = declare_step(arguments.step);
   Schedule schedule = make_schedule(step, costs);
+  // disttrain has stages of its own.
+  if (!schedule.step.stage_ranks.empty()) costs = costs_for_stages(step, schedule.step.stages(), costs);
   Timeline timeline = simulate(schedule, costs);
   StepReport step_report = report(schedule, costs, timeline);
-  if (arguments.trace) write_trace(timeline, *arguments.trace, 1000);
+  if (arguments.trace) write_trace(schedule, timeline, *arguments.trace, 1000);
   if (arguments.picture)
-    write_file(*arguments.picture,
-               to_svg(timeline, concat(name(step.arrangement), " schedule, P=", step.ranks,
-                                       " V=", step.chunks, " M=", step.microbatches, ": ", timeline.length(),
-                                       " (ideal ", step_report.ideal, ")")));
-  auto text = arguments.json ? to_json(step_report) : to_text(step, costs, step_report);
-  if (arguments.trace && !arguments.json)
+    write_file(*arguments.picture, to_svg(schedule, timeline, picture_title(schedule, step_report)));
+  if (arguments.json) {
+    write_stdout(json_text(schedule, costs, timeline, step_report, arguments.explain));
+    return;
+  }
+  auto text = to_text(schedule, costs, step_report);
+  if (arguments.explain) text += "\n" + explain_text(schedule, timeline, size_t(*arguments.explain));
+  if (arguments.trace)
     text += concat("\ntrace: ", *arguments.trace, " (open it in https://ui.perfetto.dev)\n");
   write_stdout(text);
 }
@@ -78,15 +100,11 @@ void run(const SimulateArguments& arguments) {
 void add_simulate_command(CLI::App& program) {
   auto* command = program.add_subcommand("simulate", kAbout);
   auto arguments = std::make_shared<SimulateArguments>();
-  add_table_options(*command, arguments->table);
-  add_work(*command, "--backbone", arguments->backbone, "Times of one chunk of the LLM on one microbatch")
-      ->default_str("1,2");
-  add_work(*command, "--encoder", arguments->encoder,
-           "Times of the encoder on one microbatch, which one rank runs alone (default: no encoder)");
-  add_work(*command, "--generator", arguments->generator,
-           "Times of the generator on one microbatch, likewise (default: no generator)");
-  add_time(*command, "--latency", arguments->latency, "Time of a message between two ranks")
-      ->default_str("0");
+  add_step_options(*command, arguments->step);
+  auto* explain = add_whole(
+      *command, "--explain", 1, [arguments](int64_t waits) { arguments->explain = waits; },
+      "Print why the step takes so long: its critical path, and the N longest waits of each rank");
+  value_may_be_left_out(explain, "3");
   add_switch(*command, "--json", arguments->json, "Print the report as JSON");
   add_path(*command, "--trace", arguments->trace,
            "Write what every rank does when as Chrome trace events, a unit of time as a millisecond");

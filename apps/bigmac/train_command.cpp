@@ -11,10 +11,12 @@
 #include "apps/bigmac/arguments.h"
 #include "apps/bigmac/console.h"
 #include "apps/bigmac/progress.h"
+#include "apps/bigmac/report_text.h"
+#include "apps/bigmac/text_columns.h"
+#include "bigmac/formats/table_csv.h"
 #include "bigmac/runtime/gloo_transport.h"
 #include "bigmac/runtime/launch.h"
 #include "bigmac/runtime/threads_transport.h"
-#include "bigmac/schedule/text.h"
 #include "bigmac/simulate/simulate.h"
 #include "bigmac/timeline/mean_costs.h"
 #include "bigmac/timeline/trace.h"
@@ -26,9 +28,9 @@ namespace {
 
 constexpr char kAbout[] =
     "Trains an encoder, an LLM and a generator together on pictures and their names, through the pipeline "
-    "that the configuration declares. Options replace what the configuration says. Started by torchrun, srun "
-    "or mpirun each process is one rank; otherwise the ranks are threads of this process or processes that "
-    "it starts.";
+    "that the configuration declares. Options replace what the configuration says. Started by torchrun, "
+    "srun or mpirun each process is one rank; otherwise the ranks are threads of this process or processes "
+    "that it starts.";
 
 constexpr char kExamples[] =
     "Examples:\n"
@@ -43,8 +45,10 @@ constexpr char kExamples[] =
 
 struct TrainArguments {
   std::string config;
-  std::optional<int64_t> pp, vpp, microbatches, steps;
+  std::optional<int64_t> pp, vpp, microbatches, generator_unit, steps;
   std::optional<uint64_t> seed;
+  std::optional<Base> base;
+  std::optional<train::Order> order;
   std::optional<Arrangement> schedule;
   std::optional<train::RanksAs> ranks_as;
   std::optional<std::string> output, trace, metrics;
@@ -76,6 +80,9 @@ train::Config config_of(const TrainArguments& arguments) {
   replace(config.steps, arguments.steps);
   replace(config.seed, arguments.seed);
   replace(config.schedule, arguments.schedule);
+  replace(config.base, arguments.base);
+  replace(config.generator_unit, arguments.generator_unit);
+  replace(config.order, arguments.order);
   replace(config.ranks_as, arguments.ranks_as);
   config.complete();
   return config;
@@ -95,30 +102,39 @@ std::string metrics_line(const train::StepFigures& figures) {
 
 // The last step, as it was and as a simulation with its operators' mean times would have it.
 std::string step_table(const Schedule& schedule, const Timeline& measured) {
-  auto costs = mean_costs(schedule.step, measured);
+  const Step& step = schedule.step;
+  auto costs = mean_costs(schedule, measured);
   auto simulated = simulate(schedule, costs);
   auto plan = report(schedule, costs, simulated);
   auto times = rank_times(measured);
+  std::vector<Column> columns;
+  auto add = [&](const std::string& title, auto cell_of) {
+    columns.push_back({title, {}});
+    for (size_t rank = 0; rank < times.size(); ++rank) columns.back().cells.push_back(cell_of(rank));
+  };
+  auto add_time = [&](const std::string& title, const std::vector<RankTime>& list, double RankTime::*part) {
+    add(title, [&](size_t rank) { return fmt::format("{:.1f}", list[rank].*part * 1e3); });
+  };
+  add("rank", [](size_t rank) { return std::to_string(rank); });
+  add_time("simulated busy", plan.times, &RankTime::busy);
+  add_time("idle", plan.times, &RankTime::idle);
+  add_time("measured busy", times, &RankTime::busy);
+  add_time("transfer", times, &RankTime::transfer);
+  add_time("wait", times, &RankTime::wait);
+  add_time("idle", times, &RankTime::idle);
+  add("LLM chunks", [&](size_t rank) { return std::to_string(plan.peaks[rank].in_flight); });
+  for (size_t n = 0; n < plan.modules.size(); ++n)
+    add(plan.modules[n] + " units", [&](size_t rank) { return units_text(plan.peaks[rank].units[n]); });
   auto text = fmt::format(
-      "\n{} schedule, P={} V={} M={}: one step, simulated with the measured mean time of each operator, and "
-      "measured\n\n"
-      "              simulated             measured (ms)\n"
-      "rank      busy     idle       busy transfer     wait     idle   LLM chunks  encoder  generator\n",
-      name(schedule.step.arrangement), schedule.step.ranks, schedule.step.chunks, schedule.step.microbatches);
-  for (size_t rank = 0; rank < times.size(); ++rank) {
-    const auto& m = times[rank];
-    const auto& peak = plan.peaks[rank];
-    text += fmt::format("{:4} {:9.1f} {:8.1f}  {:9.1f} {:8.1f} {:8.1f} {:8.1f} {:12} {:8} {:10}\n", rank,
-                        plan.times[rank].busy * 1e3, plan.times[rank].idle * 1e3, m.busy * 1e3,
-                        m.transfer * 1e3, m.wait * 1e3, m.idle * 1e3, peak.backbone_in_flight,
-                        peak.encoder_units, peak.generator_units);
-  }
-  text += fmt::format(
-      "step {:9.1f} ms            {:9.1f} ms\n"
-      "simulated idle/total {:.1f} %, ratio to the ideal of unlimited memory {:.3f}\n"
-      "LLM chunks, encoder and generator units: the most that a rank holds at once\n",
-      plan.makespan * 1e3, measured.length() * 1e3, plan.idle_over_total * 100, plan.ratio_to_ideal());
-  return text;
+      "\n{} schedule, P={} V={} M={}, base {}: one step in ms, simulated with the mean time of "
+      "each operator and as it was measured\n\n",
+      name(step.arrangement), step.ranks, step.chunks, step.microbatches, name(step.base));
+  text += side_by_side(columns);
+  text += fmt::format("step: simulated {:.1f} ms, measured {:.1f} ms\nsimulated idle/total {:.1f} %",
+                      plan.makespan * 1e3, measured.length() * 1e3, plan.idle_over_total * 100);
+  if (plan.ideal)
+    text += fmt::format(", ratio to the ideal of unlimited memory {:.3f}", *plan.ratio_to_ideal());
+  return text + "\nLLM chunks and units: the most that a rank holds at once\n";
 }
 
 class Run {
@@ -152,7 +168,7 @@ class Run {
       auto timeline = trainer.timeline();
       if (first) {
         progress.reset();
-        write_trace(timeline, outputs_.trace);
+        write_trace(trainer.schedule(), timeline, outputs_.trace);
         write_file(outputs_.schedule, to_csv(trainer.schedule()));
         write_stdout(step_table(trainer.schedule(), timeline));
         write_stdout(fmt::format(
@@ -227,15 +243,26 @@ void add_train_command(CLI::App& program) {
   };
   add_number("--pp", 1, arguments->pp, "P, pipeline ranks");
   add_number("--vpp", 1, arguments->vpp, "V, chunks (virtual pipeline stages) on each rank");
-  add_number("--microbatches", 1, arguments->microbatches, "M, microbatches of a step; a multiple of P");
+  add_number("--microbatches", 1, arguments->microbatches, "M, microbatches of a step");
   add_number("--steps", 0, arguments->steps, "Steps to train");
   add_number("--seed", 0, arguments->seed, "Seed of parameters, order of the data and noise");
   add_choice(
-      *command, "--schedule", "nested|three-phase",
+      *command, "--base", "gpipe|1f1b|interleaved|zb-h1|zb-v|dualpipe-v",
+      [arguments](const std::string& text) { arguments->base = made_base_from_name(text); },
+      "Order of the LLM's own operators");
+  add_choice(
+      *command, "--schedule", "nested|nested-fill|three-phase|optimus|megatron",
       [arguments](const std::string& text) { arguments->schedule = arrangement_from_name(text); },
-      "Where encoder and generator work goes: nested in the LLM's order, or all encoder forwards before and "
-      "all "
-      "encoder backwards behind it");
+      "Where encoder and generator work goes: unit by unit into the LLM's order; item by item into its "
+      "bubbles too; all encoder forwards before and all backwards behind it; into its bubbles, else before "
+      "and behind; into the first and the last stage");
+  add_number("--generator-unit", 1, arguments->generator_unit,
+             "K, microbatches in a unit of the generator, from 1 to P")
+      ->type_name("K");
+  add_choice(
+      *command, "--order", "as-is|balanced",
+      [arguments](const std::string& text) { arguments->order = train::order_from_name(text); },
+      "Order in which a step runs its microbatches: as they come, or so that units cost about their mean");
   add_choice(
       *command, "--ranks-as", "threads|processes",
       [arguments](const std::string& text) { arguments->ranks_as = train::ranks_as_from_name(text); },

@@ -135,6 +135,7 @@ Microbatch make_microbatch(const Dataset& dataset, const BatchConfig& config,
   microbatch.target_rows = microbatch.target_rows.repeat_interleave(config.draws, 0);
   microbatch.target_mask = microbatch.target_mask.repeat_interleave(config.draws, 0);
   microbatch.times = torch::tensor(times, torch::kFloat32);
+  microbatch.draws = config.draws;
   auto generator = at::detail::createCPUGenerator(noise_seed);
   microbatch.noise = torch::randn({static_cast<int64_t>(times.size()), 3, dataset.side(), dataset.side()},
                                   generator, torch::TensorOptions(torch::kFloat32));

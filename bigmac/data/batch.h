@@ -20,13 +20,16 @@ struct Microbatch {
   torch::Tensor pictures;  // [n, 3, S, S] float in [-1, 1], undefined when n = 0
   torch::Tensor picture_rows;  // [n] int64, the sample each picture belongs to, ascending
   torch::Tensor targets;       // [k, 3, S, S] float in [-1, 1], undefined when k = 0
-  torch::Tensor target_rows;   // [k] int64, ascending, each sample `draws` times
+  torch::Tensor target_rows;   // [k] int64, ascending, each sample `draws` times: k is targets * draws
   torch::Tensor target_mask;   // [k, L] bool, true at the caption bytes and `end` of that sample
   torch::Tensor noise;         // [k, 3, S, S] float, Gaussian
   torch::Tensor times;         // [k] float in (0, 1)
+  int64_t draws = 1;           // rows of a target, one behind the other
 
   bool has_pictures() const { return pictures.defined(); }
   bool has_targets() const { return targets.defined(); }
+  int64_t picture_count() const { return picture_rows.numel(); }
+  int64_t target_count() const { return target_rows.numel() / draws; }
 };
 
 // Counts over all microbatches.

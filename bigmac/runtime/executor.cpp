@@ -2,13 +2,37 @@
 
 #include <torch/autograd.h>
 
-#include "bigmac/schedule/dependencies.h"
+#include <optional>
 
 namespace bigmac {
+namespace {
+
+double sum_of(Tensors losses) {
+  double sum = 0;
+  for (const auto& loss : losses) sum += loss.item<double>();
+  return sum;
+}
+
+// The tensors of all parts that are owed a gradient.
+Tensors owed_of(const std::vector<Tensors>& parts) {
+  Tensors owed;
+  for (const auto& part : parts)
+    for (const auto& tensor : part)
+      if (tensor.requires_grad()) owed.push_back(tensor);
+  return owed;
+}
+
+Tensors gradients_of(const Tensors& leaves) {
+  Tensors gradients;
+  for (const auto& leaf : leaves) gradients.push_back(leaf.grad());
+  return gradients;
+}
+
+}  // namespace
 
 Executor::Executor(const Schedule& schedule, Transport& transport, ExecutorOptions options)
     : schedule_(schedule),
-      ids_(schedule.step),
+      routes_(schedule),
       transport_(transport),
       options_(options),
       rank_(transport.rank()),
@@ -19,7 +43,7 @@ Executor::Executor(const Schedule& schedule, Transport& transport, ExecutorOptio
 }
 
 StepResult Executor::run(Model& model) {
-  received_.assign(schedule_.ranks(), 0);
+  received_.assign(size_t(schedule_.ranks()), 0);
   for (int peer = 0; peer < schedule_.ranks(); ++peer)
     if (!inbox_.from[peer].empty()) transport_.post_receives(peer, int64_t(inbox_.from[peer].size()));
 
@@ -30,113 +54,203 @@ StepResult Executor::run(Model& model) {
     run_operator(model, op);
   }
 
-  StepResult result;
-  for (const auto& loss : std::exchange(backbone_losses_, {})) result.backbone_loss += loss.item<double>();
-  for (const auto& loss : std::exchange(generator_losses_, {})) result.generator_loss += loss.item<double>();
-  result.record = recorder_.take();
-  return result;
+  return {sum_of(std::exchange(backbone_losses_, {})), sum_of(std::exchange(generator_losses_, {})),
+          recorder_.take()};
 }
 
 void Executor::run_operator(Model& model, const Operator& op) {
-  int m = int(op.microbatch);
-  if (op.phase == Phase::backward) {
-    run_backward(
-        op.module == Module::encoder ? ids_.encoder_forward_of(m) : ids_.forward_of(ids_.stage(rank_, op), m),
-        op);
-    return;
-  }
-  Kept kept{take_inputs(op), {}, {}};
-  double start = now();
-  if (op.module == Module::encoder) {
-    kept.outputs = model.encode(m);
-  } else if (op.module == Module::backbone) {
-    auto output = model.forward(op.chunk, m, kept.inputs);
-    kept.outputs = std::move(output.values);
-    kept.loss = output.loss;
-    if (kept.loss.defined()) backbone_losses_.push_back(kept.loss.detach());
-  } else {
-    auto loss = model.generate(m, kept.inputs);
-    generator_losses_.push_back(loss.detach());
-    if (loss.requires_grad()) loss.backward();
-  }
-  recorder_.computed(start, now());
-  if (op.phase == Phase::generate) {
-    send_gradients(op, kept.inputs);
-  } else {
-    send(op, message_of(kept.outputs));
-    kept_.emplace(ids_.of(rank_, op), std::move(kept));
+  switch (op.phase) {
+    case Phase::forward:
+      return run_forward(model, op);
+    case Phase::generate:
+      return run_generator(model, op);
+    case Phase::weight:
+      return run_weights(op);
+    case Phase::backward:
+    case Phase::input:
+      return run_backward(op);
   }
 }
 
-void Executor::run_backward(int64_t forward_id, const Operator& op) {
-  auto node = kept_.extract(forward_id);
-  Kept& kept = node.mapped();
-  Tensors roots, gradients;
-  for (const auto& output : kept.outputs)
-    if (output.requires_grad()) roots.push_back(output);
-  bool owed = false;
-  for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t id, int) { owed |= id != forward_id; });
-  if (owed) {
-    auto message = take_message(op);
-    for (auto& gradient : message.tensors) gradients.push_back(gradient.to(options_.device));
-    if (gradients.size() != roots.size())
-      throw Failure(concat("[executor] ", long_name(op), " was sent ", gradients.size(), " gradients for ",
-                           roots.size(), " values"));
+void Executor::run_forward(Model& model, const Operator& op) {
+  const auto& dependencies = routes_.dependencies();
+  Kept kept{take_leaves(op), {}, {}};
+  double start = now();
+  if (op.module == Module::encoder) {
+    auto items = items_of(op);
+    int module = schedule_.shares.list[op.index].module;
+    kept.outputs = model.encode(module, items);
+    if (kept.outputs.size() != items.size())
+      throw Failure(concat("[executor] ", describe(schedule_, op), ": the model gave values of ",
+                           kept.outputs.size(), " items, not ", items.size()));
   } else {
-    roots.clear();
+    int64_t stage = dependencies.stage(rank_, op.chunk);
+    Model::Inputs inputs;
+    if (stage == 0)
+      inputs.items = by_module(op, kept.inputs);
+    else
+      inputs.values = kept.inputs.at(0);
+    auto output = model.forward(op.chunk, int(schedule_.step.declared(op.index)), inputs);
+    if (stage + 1 == dependencies.stages())
+      kept.outputs = by_item(op, std::move(output.items));
+    else
+      kept.outputs = {std::move(output.values)};
+    kept.loss = output.loss;
+    if (kept.loss.defined()) backbone_losses_.push_back(kept.loss.detach());
   }
+  recorder_.computed(start, now());
+  std::vector<Message> parts;
+  for (const auto& values : kept.outputs) parts.push_back(message_of(values));
+  give(op, std::move(parts));
+  kept_.emplace(dependencies.of(rank_, op), std::move(kept));
+}
+
+void Executor::run_generator(Model& model, const Operator& op) {
+  auto inputs = take_leaves(op);
+  double start = now();
+  auto loss = model.generate(schedule_.shares.list[op.index].module, items_of(op), inputs);
+  generator_losses_.push_back(loss.detach());
+  if (loss.requires_grad()) loss.backward();
+  recorder_.computed(start, now());
+  give_gradients(op, inputs, gradients_of(owed_of(inputs)));
+}
+
+void Executor::run_backward(const Operator& op) {
+  const auto& dependencies = routes_.dependencies();
+  bool encodes = op.module == Module::encoder;
+  int64_t stage = encodes ? 0 : dependencies.stage(rank_, op.chunk);
+  auto node =
+      kept_.extract(encodes ? dependencies.first_of(op.index) : dependencies.forward_of(stage, op.index));
+  Kept& kept = node.mapped();
+  Tensors roots = owed_of(kept.outputs), gradients;
+  for (auto& part : take(op))
+    for (auto& gradient : part.tensors) gradients.push_back(gradient.to(options_.device));
+  if (gradients.size() != roots.size())
+    throw Failure(concat("[executor] ", describe(schedule_, op), " was sent ", gradients.size(),
+                         " gradients for ", roots.size(), " values"));
   double start = now();
   if (kept.loss.defined() && kept.loss.requires_grad()) {
     roots.push_back(kept.loss);
     gradients.push_back(torch::ones_like(kept.loss));
   }
-  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  Tensors leaves = owed_of(kept.inputs), input_gradients;
+  if (op.phase == Phase::input) {
+    SplitBackward split(roots, gradients, leaves);
+    input_gradients = std::move(split.input_gradients);
+    owed_.emplace(dependencies.weight_of(stage, op.index), std::move(split.weights));
+  } else {
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+    input_gradients = gradients_of(leaves);
+  }
   recorder_.computed(start, now());
-  send_gradients(op, kept.inputs);
+  give_gradients(op, kept.inputs, input_gradients);
 }
 
-void Executor::send_gradients(const Operator& op, const Tensors& inputs) {
-  Message message;
-  for (const auto& input : inputs) {
-    if (!input.requires_grad()) continue;
-    message.tensors.push_back(input.grad().defined() ? input.grad() : torch::zeros_like(input));
-    message.needs_gradient.push_back(false);
+void Executor::run_weights(const Operator& op) {
+  auto node = owed_.extract(routes_.dependencies().of(rank_, op));
+  double start = now();
+  node.mapped().run();
+  recorder_.computed(start, now());
+}
+
+std::vector<ModelItem> Executor::items_of(const Operator& op) const {
+  std::vector<ModelItem> items;
+  for (int32_t item : routes_.of_share(op.index)) {
+    const auto& place = routes_.place(item);
+    items.push_back({int(schedule_.step.declared(place.microbatch)), place.number});
   }
-  send(op, std::move(message));
+  return items;
 }
 
-void Executor::send(const Operator& op, Message message) {
-  for_each_receiver(schedule_.step, ids_, rank_, op, [&](int64_t id, int to) {
-    if (to == rank_) {
-      arrived_.emplace(id, std::move(message));
-      return;
-    }
+ItemValues Executor::by_module(const Operator& op, const std::vector<Tensors>& values) const {
+  ItemValues all(schedule_.step.modules.size());
+  auto items = routes_.encoded(op.index);
+  for (size_t i = 0; i < items.size(); ++i) all[routes_.place(items[i]).module].push_back(values[i]);
+  return all;
+}
+
+std::vector<Tensors> Executor::by_item(const Operator& op, ItemValues values) const {
+  values.resize(schedule_.step.modules.size());
+  std::vector<size_t> counts(values.size(), 0);
+  std::vector<Tensors> flat;
+  for (int32_t item : routes_.generated(op.index)) {
+    size_t module = size_t(routes_.place(item).module), number = counts[module]++;
+    if (number < values[module].size()) flat.push_back(std::move(values[module][number]));
+  }
+  for (size_t n = 0; n < counts.size(); ++n)
+    if (counts[n] > 0 && counts[n] != values[n].size())
+      throw Failure(concat("[executor] ", long_name(op), ": the model gave values for ", values[n].size(),
+                           " items of '", schedule_.step.modules[n].name, "', not ", counts[n]));
+  return flat;
+}
+
+std::vector<Message> Executor::take(const Operator& op) {
+  std::vector<Message> taken;
+  for (const Part& part : routes_.inputs(rank_, op)) {
+    while (!arrived_.contains(part.key)) receive(part.rank);
+    taken.push_back(std::move(arrived_.extract(part.key).mapped()));
+  }
+  return taken;
+}
+
+std::vector<Tensors> Executor::take_leaves(const Operator& op) {
+  std::vector<Tensors> leaves;
+  for (const auto& part : take(op)) leaves.push_back(leaves_of(part, options_.device));
+  return leaves;
+}
+
+// The next message from a rank, laid out by its parts.
+void Executor::receive(int from) {
+  double start = now();
+  bool there = transport_.has_message(from);
+  auto sender = routes_.dependencies().at(inbox_.from[from].at(received_[from]++));
+  auto message = transport_.receive(from);
+  recorder_.spent(there ? Spent::transfer : Spent::wait, from, start, now());
+  auto outputs = routes_.outputs(from, sender.op);
+  if (!routes_.is_item(outputs.at(0))) {
+    arrived_.emplace(outputs[0].key, std::move(message));
+    return;
+  }
+  auto parts = split(std::move(message));
+  size_t next = 0;
+  for (const Part& part : outputs)
+    if (part.rank == rank_) arrived_.emplace(part.key, std::move(parts.at(next++)));
+}
+
+void Executor::give(const Operator& op, std::vector<Message> parts) {
+  auto outputs = routes_.outputs(rank_, op);
+  std::vector<std::vector<Message>> by_rank(size_t(schedule_.ranks()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].rank == rank_)
+      arrived_.emplace(outputs[i].key, std::move(parts.at(i)));
+    else
+      by_rank[outputs[i].rank].push_back(std::move(parts.at(i)));
+  }
+  for (int to = 0; to < int(by_rank.size()); ++to) {
+    if (by_rank[to].empty()) continue;
     double start = now();
-    transport_.send(to, std::move(message));
+    bool of_items = routes_.is_item(outputs[0]);
+    transport_.send(to, of_items ? join(std::move(by_rank[to])) : std::move(by_rank[to][0]));
     recorder_.spent(Spent::transfer, to, start, now());
-  });
-}
-
-Tensors Executor::take_inputs(const Operator& op) {
-  bool has_input = false;
-  for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t, int) { has_input = true; });
-  return has_input ? leaves_of(take_message(op), options_.device) : Tensors{};
-}
-
-Message Executor::take_message(const Operator& op) {
-  int64_t id = ids_.of(rank_, op);
-  int from = rank_;
-  for_each_predecessor(schedule_.step, ids_, rank_, op, [&](int64_t, int sender) {
-    if (sender != rank_) from = sender;
-  });
-  while (!arrived_.contains(id)) {
-    double start = now();
-    bool there = transport_.has_message(from);
-    int64_t receiver = inbox_.from[from].at(received_[from]++);
-    arrived_.emplace(receiver, transport_.receive(from));
-    recorder_.spent(there ? Spent::transfer : Spent::wait, from, start, now());
   }
-  return std::move(arrived_.extract(id).mapped());
+}
+
+// `gradients` are those of the inputs that are owed one; where autograd gave none they are zero.
+void Executor::give_gradients(const Operator& op, const std::vector<Tensors>& inputs,
+                              const Tensors& gradients) {
+  std::vector<Message> parts;
+  size_t next = 0;
+  for (const auto& part : inputs) {
+    Message message;
+    for (const auto& input : part) {
+      if (!input.requires_grad()) continue;
+      const auto& gradient = gradients[next++];
+      message.tensors.push_back(gradient.defined() ? gradient : torch::zeros_like(input));
+      message.needs_gradient.push_back(false);
+    }
+    parts.push_back(std::move(message));
+  }
+  give(op, std::move(parts));
 }
 
 }  // namespace bigmac

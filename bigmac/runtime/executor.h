@@ -1,11 +1,12 @@
 #pragma once
 
-#include <optional>
 #include <unordered_map>
 
 #include "bigmac/runtime/memory.h"
 #include "bigmac/runtime/model.h"
 #include "bigmac/runtime/recorder.h"
+#include "bigmac/runtime/routes.h"
+#include "bigmac/runtime/split_backward.h"
 #include "bigmac/runtime/transport.h"
 #include "bigmac/schedule/messages.h"
 
@@ -19,7 +20,7 @@ struct ExecutorOptions {
 // This rank's share of one step.
 struct StepResult {
   double backbone_loss = 0;
-  double generator_loss = 0;
+  double generator_loss = 0;  // of all generators
   Timeline::Row record;
 };
 
@@ -31,34 +32,43 @@ class Executor {
   // The schedule must outlive the executor and be the same on every rank.
   Executor(const Schedule& schedule, Transport& transport, ExecutorOptions options = {});
 
-  // Throws RankFailure when any rank has failed, and whatever the model throws.
+  // Throws RankFailure when any rank has failed, Failure where the model's values do not fit the step, and
+  // whatever the model throws.
   StepResult run(Model& model);
 
  private:
-  struct Kept {  // between a forward and its backward
-    Tensors inputs;
-    Tensors outputs;
+  struct Kept {                            // between a forward and its backward
+    std::vector<Tensors> inputs, outputs;  // by part (routes.h)
     torch::Tensor loss;
   };
 
   void run_operator(Model& model, const Operator& op);
-  Tensors take_inputs(const Operator& op);
-  Message take_message(const Operator& op);
-  void run_backward(int64_t forward_id, const Operator& op);
-  void send_gradients(const Operator& op, const Tensors& inputs);
-  void send(const Operator& op, Message message);
+  void run_forward(Model& model, const Operator& op);
+  void run_generator(Model& model, const Operator& op);
+  void run_backward(const Operator& op);
+  void run_weights(const Operator& op);
+
+  std::vector<ModelItem> items_of(const Operator& op) const;
+  ItemValues by_module(const Operator& op, const std::vector<Tensors>& values) const;
+  std::vector<Tensors> by_item(const Operator& op, ItemValues values) const;
+
+  std::vector<Message> take(const Operator& op);
+  std::vector<Tensors> take_leaves(const Operator& op);
+  void receive(int from);
+  void give(const Operator& op, std::vector<Message> parts);
+  void give_gradients(const Operator& op, const std::vector<Tensors>& inputs, const Tensors& gradients);
 
   const Schedule& schedule_;
-  Ids ids_;
+  Routes routes_;
   Transport& transport_;
   ExecutorOptions options_;
   int rank_;
   Inbox inbox_;
-  std::vector<size_t> received_;  // messages taken from each rank in this step
-  std::unordered_map<int64_t, Message> arrived_;
-  std::unordered_map<int64_t, Kept> kept_;
-  std::vector<torch::Tensor> backbone_losses_;
-  std::vector<torch::Tensor> generator_losses_;
+  std::vector<size_t> received_;                      // messages taken from each rank in this step
+  std::unordered_map<int64_t, Message> arrived_;      // by the key of the part
+  std::unordered_map<int64_t, Kept> kept_;            // by the id of the forward
+  std::unordered_map<int64_t, WeightBackward> owed_;  // by the id of the weight gradient
+  Tensors backbone_losses_, generator_losses_;
   Recorder recorder_;
 };
 

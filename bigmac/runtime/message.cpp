@@ -31,6 +31,31 @@ Tensors leaves_of(const Message& message, torch::Device device) {
   return leaves;
 }
 
+Message join(std::vector<Message> parts) {
+  auto counts = torch::empty({int64_t(parts.size())}, torch::kInt64);
+  Message whole{{counts}, {false}};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    counts.data_ptr<int64_t>()[i] = int64_t(parts[i].tensors.size());
+    for (size_t t = 0; t < parts[i].tensors.size(); ++t) {
+      whole.tensors.push_back(std::move(parts[i].tensors[t]));
+      whole.needs_gradient.push_back(parts[i].needs_gradient[t]);
+    }
+  }
+  return whole;
+}
+
+std::vector<Message> split(Message message) {
+  const auto counts = message.tensors.at(0);
+  std::vector<Message> parts(size_t(counts.numel()));
+  size_t next = 1;
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (int64_t left = counts.data_ptr<int64_t>()[i]; left > 0; --left, ++next) {
+      parts[i].tensors.push_back(std::move(message.tensors.at(next)));
+      parts[i].needs_gradient.push_back(message.needs_gradient[next]);
+    }
+  return parts;
+}
+
 Message message_of(const std::string& text) {
   auto bytes = torch::empty({int64_t(text.size())}, torch::kUInt8);
   std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());

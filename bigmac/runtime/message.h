@@ -22,6 +22,10 @@ Message message_of(const Tensors& values);
 // The tensors as leaves of a graph of their own: those owed a gradient require one.
 Tensors leaves_of(const Message& message, torch::Device device);
 
+// Several messages as one, whose first tensor holds how many tensors each has; and back.
+Message join(std::vector<Message> parts);
+std::vector<Message> split(Message message);
+
 // A message as one contiguous byte tensor on the CPU, and back. The bytes carry shapes, dtypes and flags.
 torch::Tensor pack(const Message& message);
 Message unpack(const torch::Tensor& bytes);  // tensors share memory with `bytes`

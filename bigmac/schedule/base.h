@@ -4,14 +4,24 @@
 
 namespace bigmac {
 
-// Forwards that a rank runs before its first backward, as Megatron Core counts them:
-// P-r-1 with one chunk, else 2(P-r-1) + (V-1)G, and never more than M*V.
-// `extra` forwards are added before the clamp.
-int64_t warmup_forwards(const Step& step, int rank, int64_t extra = 0);
+enum class Turn : uint8_t { at_once, behind_generator, behind_all_forwards };
 
-// The backbone's own table, 1F1B or interleaved 1F1B in Megatron Core's order: forward k runs group by group
-// of G microbatches, chunk by chunk, microbatch by microbatch; backward k the same with chunks reversed;
-// after the warm-up one forward and one backward in turn. Throws InvalidInput for counts that are not legal.
-Schedule base_table(const Step& step, int64_t extra_warmup = 0);
+// The backbone's own table. M may be anything: where a base is only defined for larger or rounder counts
+// (interleaved: M mod G is 0 or at least P; zb-v: M >= 2P-1; dualpipe-v: M >= 2P), the table of the next such
+// count is made and the microbatches that are not there are taken out of it. Dependencies are between
+// operators of one microbatch, so what is left has no cycle either.
+//
+// With a generator, backwards turn behind the generator's unit of k microbatches instead of at once:
+//   1f1b, interleaved, zb-h1   every backward, and what is split from it, comes a fixed number of forwards of
+//                              its rank later: the fewest with which on the last stage a unit's first
+//                              backward comes a forward behind its last forward; k, as long as k divides G
+//   zb-v, dualpipe-v           turn_behind_generator_order (orders.h)
+//   gpipe                      as it is
+// or behind all of the rank's forwards.
+// Throws InvalidInput for counts that are not legal.
+Schedule base_table(const Step& step, Turn turn = Turn::at_once);
+
+// The count for which the table is made.
+int64_t padded_microbatches(const Step& step);
 
 }  // namespace bigmac

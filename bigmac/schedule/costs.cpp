@@ -8,7 +8,7 @@
 namespace bigmac {
 namespace {
 
-double checked(const char* what, double value) {
+double checked(const std::string& what, double value) {
   if (!std::isfinite(value) || value < 0)
     throw InvalidInput(concat("[costs] ", what, " must be a finite number of at least 0, got ", value));
   return value;
@@ -24,16 +24,47 @@ std::vector<double> by_stage(const char* what, const std::vector<double>& values
 
 }  // namespace
 
-Durations::Durations(const Step& step, const Costs& costs)
-    : ranks_(step.ranks),
-      backbone_{by_stage("backbone forward", costs.forward, step.stages()),
-                by_stage("backbone backward", costs.backward, step.stages())},
-      encoder_{checked("encoder forward", costs.encoder_forward),
-               checked("encoder backward", costs.encoder_backward)},
-      generator_(checked("generator forward", costs.generator_forward) +
-                 checked("generator backward", costs.generator_backward)),
-      latency_(checked("latency", costs.latency)),
-      longest_backbone_(std::max(*std::max_element(backbone_[0].begin(), backbone_[0].end()),
-                                 *std::max_element(backbone_[1].begin(), backbone_[1].end()))) {}
+Durations::Durations(const Step& step, const Shares& shares, const Costs& costs)
+    : chunks_(step.chunks), latency_(checked("latency", costs.latency)) {
+  int64_t stages = step.stages();
+  auto forward = by_stage("backbone forward", costs.forward, stages);
+  auto backward = by_stage("backbone backward", costs.backward, stages);
+  auto weight =
+      by_stage("backbone weight", costs.weight.empty() ? std::vector<double>{0} : costs.weight, stages);
+  Dependencies dependencies(step, {});
+  for (auto& list : backbone_) list.resize(size_t(step.ranks * step.chunks));
+  for (int64_t s = 0; s < stages; ++s) {
+    if (costs.weight.empty()) weight[s] = backward[s] / 2;
+    if (weight[s] > backward[s])
+      throw InvalidInput(concat("[costs] the weight part of stage ", s, "'s backward is ", weight[s],
+                                ", more than the whole of ", backward[s]));
+    size_t at = size_t(dependencies.rank_of(s) * chunks_ + dependencies.chunk_of(s));
+    backbone_[size_t(Phase::forward)][at] = forward[s];
+    backbone_[size_t(Phase::backward)][at] = backward[s];
+    backbone_[size_t(Phase::input)][at] = backward[s] - weight[s];
+    backbone_[size_t(Phase::weight)][at] = weight[s];
+    longest_backbone_ = std::max({longest_backbone_, forward[s], backward[s]});
+  }
+  size_t known = costs.modules.size();
+  if (known > 1 && known != step.modules.size())
+    throw InvalidInput(
+        concat("[costs] has ", known, " encoders and generators, the step has ", step.modules.size()));
+  std::vector<double> first, second;
+  for (size_t n = 0; n < step.modules.size(); ++n) {
+    const auto& module = step.modules[n];
+    auto cost = known == 0 ? ModuleCosts{} : costs.modules[known == 1 ? 0 : n];
+    checked(module.name + " forward", cost.forward);
+    checked(module.name + " backward", cost.backward);
+    bool one_operator = module.kind == Module::generator;
+    first.push_back(cost.forward + (one_operator ? cost.backward : 0));
+    second.push_back(cost.backward);
+  }
+  for (const auto& share : shares.list) {
+    double size = 0;
+    for (uint32_t item : shares.items_of(share)) size += step.modules[share.module].items[item].size;
+    share_[0].push_back(size * first[share.module]);
+    share_[1].push_back(size * second[share.module]);
+  }
+}
 
 }  // namespace bigmac

@@ -2,43 +2,46 @@
 
 #include <vector>
 
-#include "bigmac/schedule/step.h"
+#include "bigmac/schedule/dependencies.h"
 
 namespace bigmac {
 
-// What operators take, as constants per module and stage, in one unit of time throughout.
-struct Costs {
-  std::vector<double> forward{1.0};   // backbone, of one stage: one value for all stages, or one a stage
-  std::vector<double> backward{2.0};  // likewise
-  double encoder_forward = 0;         // of one microbatch on one rank
-  double encoder_backward = 0;
-  double generator_forward = 0;
-  double generator_backward = 0;
-  double latency = 0;  // of a message between two ranks
+// What an encoder's or generator's item of size 1 takes; other items in proportion to their size.
+struct ModuleCosts {
+  double forward = 0;
+  double backward = 0;
 };
 
-// Costs resolved for the operators of one step. Throws InvalidInput for negative or non-finite costs and for
-// lists that are neither one value nor one a stage.
+// What operators take, as constants per module and stage, in one unit of time throughout.
+struct Costs {
+  std::vector<double> forward{1.0};    // backbone, of one stage: one value for all stages, or one a stage
+  std::vector<double> backward{2.0};   // likewise, whole
+  std::vector<double> weight{};        // likewise, the weights' part of the backward; empty: half of it
+  std::vector<ModuleCosts> modules{};  // by Step::modules; one value stands for all, empty: nothing
+  double latency = 0;                  // of a message between two ranks
+};
+
+// Costs resolved for the operators of one table. Throws InvalidInput for negative or non-finite costs, for
+// lists that are neither one value nor one a stage (or module), and for a weight part above the backward.
 class Durations {
  public:
-  Durations(const Step& step, const Costs& costs);
+  Durations(const Step& step, const Shares& shares, const Costs& costs);
+  Durations(const Schedule& schedule, const Costs& costs)
+      : Durations(schedule.step, schedule.shares, costs) {}
 
   double operator()(int rank, const Operator& op) const {
-    if (op.module == Module::backbone)
-      return backbone_[op.phase == Phase::backward][op.chunk * ranks_ + rank];
-    if (op.module == Module::encoder) return encoder_[op.phase == Phase::backward];
-    return generator_;
+    if (op.module != Module::backbone) return share_[op.phase == Phase::backward][op.index];
+    return backbone_[size_t(op.phase)][rank * chunks_ + op.chunk];
   }
   double latency() const { return latency_; }
   double longest_backbone() const { return longest_backbone_; }
 
  private:
-  int64_t ranks_;
-  std::vector<double> backbone_[2];
-  double encoder_[2];
-  double generator_;
+  int64_t chunks_;
+  std::vector<double> backbone_[4];  // by phase, then rank and chunk
+  std::vector<double> share_[2];     // first operator, second operator
   double latency_;
-  double longest_backbone_;
+  double longest_backbone_ = 0;
 };
 
 }  // namespace bigmac

@@ -16,9 +16,18 @@ constexpr double kMostLatency = 1e6;
 // takes a thousandth of that at least, and a message so many at most that the thousandth is not lost to
 // rounding.
 Costs measurable(const Step& step, Costs costs) {
-  double longest = Durations(step, costs).longest_backbone();
-  for (auto* list : {&costs.forward, &costs.backward})
-    for (double& cost : *list) cost = longest > 0 ? std::max(cost / longest, kLeastDuration) : 1;
+  costs.modules.clear();
+  double longest = Durations(step, {}, costs).longest_backbone();
+  for (auto* list : {&costs.forward, &costs.backward, &costs.weight})
+    for (double& cost : *list) cost = longest > 0 ? cost / longest : 1;
+  for (double& cost : costs.forward) cost = std::max(cost, kLeastDuration);
+  for (double& cost : costs.backward) cost = std::max(cost, 2 * kLeastDuration);
+  auto& weight = costs.weight;
+  for (size_t s = 0; s < weight.size(); ++s) {
+    double whole = *std::min_element(costs.backward.begin(), costs.backward.end());
+    if (costs.backward.size() == weight.size()) whole = costs.backward[s];
+    weight[s] = std::clamp(weight[s], kLeastDuration, whole - kLeastDuration);
+  }
   costs.latency = longest > 0 ? std::min(costs.latency / longest, kMostLatency) : 0;
   return costs;
 }
@@ -27,36 +36,52 @@ Costs measurable(const Step& step, Costs costs) {
 
 Cuts::Cuts(const Schedule& base, const Costs& nominal)
     : base_(base),
-      ids_(base.step),
-      durations_(base.step, measurable(base.step, nominal)),
-      positions_(ids_.encoder) {
+      dependencies_(base),
+      durations_(base, measurable(base.step, nominal)),
+      positions_(dependencies_.count(), -1),
+      starts_(base.operators.size()) {
   for (int rank = 0; rank < base.ranks(); ++rank) {
     auto row = base.row(rank);
-    for (size_t p = 0; p < row.size(); ++p) positions_[ids_.of(rank, row[p])] = int32_t(p);
+    for (size_t p = 0; p < row.size(); ++p) positions_[dependencies_.of(rank, row[p])] = int32_t(p);
   }
-  run_table(base, durations_, durations_.latency(), ends_, [](int, const Operator&, double, double) {});
+  auto next = base.row_begin;
+  run_table(base, dependencies_, durations_, durations_.latency(), ends_,
+            [&](int rank, const Operator&, double start, double) { starts_[next[rank]++] = start; });
+  find_needs();
 }
 
-double Cuts::first_forward(int64_t unit) const {
-  int64_t m = unit * base_.step.ranks;
-  return ends_[ids_.forward_of(0, m)] - durations_(0, backbone_forward(0, int(m)));
+double Cuts::first_forward_starts(int64_t first, int64_t last) const {
+  double time = kBehindAll;
+  int rank = dependencies_.rank_of(0);
+  for (int64_t m = first; m < last; ++m)
+    time = std::min(time, starts_[base_.row_begin[rank] + positions_[dependencies_.forward_of(0, m)]]);
+  return time;
 }
 
-double Cuts::last_forward_ends(int64_t unit) const {
-  return ends_[ids_.forward_of(ids_.stages - 1, last(unit))];
+double Cuts::last_forward_ends(int64_t first, int64_t last) const {
+  double time = kBeforeAll;
+  for (int64_t m = first; m < last; ++m)
+    time = std::max(time, ends_[dependencies_.forward_of(dependencies_.stages() - 1, m)]);
+  return time;
 }
 
-double Cuts::last_backward_ends(int64_t unit) const {
-  return ends_[ids_.backward_of(0, last(unit))];
+double Cuts::last_backward_ends(int64_t first, int64_t last) const {
+  double time = kBeforeAll;
+  for (int64_t m = first; m < last; ++m) time = std::max(time, ends_[dependencies_.backward_of(0, m)]);
+  return time;
 }
 
-bool Cuts::before_first_forward(const Cut& cut, int64_t unit) const {
-  return cut[0] <= positions_[ids_.forward_of(0, unit * base_.step.ranks)];
+bool Cuts::before_first_forward(const Cut& cut, int64_t first, int64_t last) const {
+  for (int64_t m = first; m < last; ++m)
+    if (cut[dependencies_.rank_of(0)] > positions_[dependencies_.forward_of(0, m)]) return false;
+  return true;
 }
 
-Cut Cuts::before_first_backward(Cut cut, int64_t unit) const {
-  int64_t first = positions_[ids_.backward_of(ids_.stages - 1, unit * base_.step.ranks)];
-  cut.back() = std::min(cut.back(), first);
+Cut Cuts::before_first_backward(Cut cut, int64_t first, int64_t last) const {
+  int64_t stage = dependencies_.stages() - 1;
+  auto& place = cut[dependencies_.rank_of(stage)];
+  for (int64_t m = first; m < last; ++m)
+    place = std::min<int64_t>(place, positions_[dependencies_.backward_of(stage, m)]);
   return shrunk(std::move(cut));
 }
 
@@ -64,35 +89,22 @@ Cut Cuts::before_first_backward(Cut cut, int64_t unit) const {
 // any t.
 Cut Cuts::at(double t) const {
   double moment = std::isfinite(t) ? t - std::min(std::abs(t) * 1e-10, kLeastDuration / 2) : t;
-  Cut cut(base_.step.ranks);
+  Cut cut;
   for (int rank = 0; rank < base_.ranks(); ++rank) {
-    auto row = base_.row(rank);
-    int64_t low = 0, high = int64_t(row.size());
-    while (low < high) {
-      int64_t middle = (low + high) / 2;
-      if (start(rank, row, middle) < moment)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    cut[rank] = low;
+    auto begin = starts_.begin() + base_.row_begin[rank], end = starts_.begin() + base_.row_begin[rank + 1];
+    cut.push_back(std::lower_bound(begin, end, moment) - begin);
   }
   return cut;
-}
-
-double Cuts::start(int rank, std::span<const Operator> row, int64_t position) const {
-  double ready = inputs_ready(base_.step, ids_, rank, row[position], ends_, durations_.latency());
-  return position == 0 ? ready : std::max(ready, ends_[ids_.of(rank, row[position - 1])]);
 }
 
 Cut Cuts::grown(Cut cut) const {
   for (bool moved = true; moved;) {
     moved = false;
     for (int rank = 0; rank < base_.ranks(); ++rank)
-      for_each_need(rank, cut[rank], [&](int64_t, int other, int64_t count) {
-        moved |= cut[other] < count;
-        cut[other] = std::max(cut[other], count);
-      });
+      for (const auto& [other, need] : neighbours_[rank]) {
+        moved |= cut[other] < need[cut[rank]];
+        cut[other] = std::max<int64_t>(cut[other], need[cut[rank]]);
+      }
   }
   return cut;
 }
@@ -100,43 +112,41 @@ Cut Cuts::grown(Cut cut) const {
 Cut Cuts::shrunk(Cut cut) const {
   for (bool moved = true; moved;) {
     moved = false;
-    for (int rank = 0; rank < base_.ranks(); ++rank) {
-      int64_t keep = cut[rank];
-      for_each_need(rank, cut[rank], [&](int64_t at, int other, int64_t count) {
-        if (cut[other] < count) keep = std::min(keep, at);
-      });
-      moved |= keep < cut[rank];
-      cut[rank] = keep;
-    }
+    for (int rank = 0; rank < base_.ranks(); ++rank)
+      for (const auto& [other, need] : neighbours_[rank]) {
+        if (need[cut[rank]] <= cut[other]) continue;
+        cut[rank] = std::upper_bound(need.begin(), need.begin() + cut[rank], cut[other]) - need.begin() - 1;
+        moved = true;
+      }
   }
   return cut;
 }
 
-// What the first `count` operators of a row need to have run on other ranks: calls need(at, rank, count), the
-// operator at position `at` needs the first `count` of that rank. Messages in one direction are taken in the
-// order in which they are sent, so the last one of each phase speaks for those before it.
-template <class Need>
-void Cuts::for_each_need(int rank, int64_t count, Need&& need) const {
-  auto row = base_.row(rank);
-  for (Phase phase : {Phase::forward, Phase::backward}) {
-    bool found = false;
-    for (int64_t p = count - 1; p >= 0 && !found; --p) {
-      if (row[p].phase != phase) continue;
-      for_each_predecessor(base_.step, ids_, rank, row[p], [&](int64_t id, int from) {
-        if (from == rank) return;
-        found = true;
-        need(p, from, positions_[id] + 1);
+void Cuts::find_needs() {
+  auto posted_after = receives_posted_after(base_);
+  neighbours_.resize(base_.ranks());
+  for (int rank = 0; rank < base_.ranks(); ++rank) {
+    auto row = base_.row(rank);
+    auto need = [&](size_t position, int other, int64_t count) {
+      auto& list = neighbours_[rank];
+      auto found = std::find_if(list.begin(), list.end(), [&](const auto& n) { return n.rank == other; });
+      if (found == list.end()) found = list.insert(found, {other, std::vector<int32_t>(row.size() + 1, 0)});
+      auto& value = found->need[position + 1];
+      value = std::max(value, int32_t(count));
+    };
+    for (size_t p = 0; p < row.size(); ++p) {
+      dependencies_.for_each_predecessor(rank, row[p], [&](int64_t id, int from) {
+        if (from != rank) need(p, from, positions_[id] + 1);
       });
+      // The next operator starts when the receive of what this one sends stands posted.
+      if (p + 1 < row.size())
+        dependencies_.for_each_receiver(rank, row[p], [&](int64_t id, int to) {
+          if (to != rank) need(p + 1, to, posted_after[base_.row_begin[to] + positions_[id]]);
+        });
     }
-    found = false;
-    for (int64_t p = count - 2; p >= 0 && !found; --p) {
-      if (row[p].phase != phase) continue;
-      for_each_receiver(base_.step, ids_, rank, row[p], [&](int64_t id, int to) {
-        if (to == rank) return;
-        found = true;
-        need(p + 1, to, receive_posted_after(base_.step, to, base_.row(to), positions_[id]));
-      });
-    }
+    for (auto& neighbour : neighbours_[rank])
+      for (size_t p = 1; p < neighbour.need.size(); ++p)
+        neighbour.need[p] = std::max(neighbour.need[p], neighbour.need[p - 1]);
   }
 }
 

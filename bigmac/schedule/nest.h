@@ -5,28 +5,33 @@
 
 namespace bigmac {
 
-// The whole table of a step.
+// The table of a nested or three-phase step.
 //
 // Nested operators stand at consistent cuts: for a time t of the backbone-only timeline, each rank's cut is
 // just before its first operator that starts at or after t. A predecessor ends before its successor starts,
 // so what is before the cuts is closed under predecessors: every path crosses a cut at most once, and a unit
-// inserted there cannot make a cycle.
+// inserted there cannot make a cycle. This holds for every base.
 //
 //   encoder F of unit 0        before everything
 //   encoder F of units < W     at the start of their first F on stage 0, less the longest backbone operator
 //   encoder F of unit u >= W   right behind the encoder B of unit u - W
-//   encoder B of unit u        when the last B of stage 0 for u has ended
-//   generator of unit u        when the last F of the last stage for u has ended; the base table gets P more
-//                              warm-up forwards, since the last stage's B waits for the generator
+//   encoder B of unit u        when the last B (or I) of stage 0 for u has ended
+//   generator of unit u        when the last F of the last stage for u has ended; the base's backwards
+//                              turn behind the generator (base.h)
 //
 // Cuts are then moved, encoder forwards' earlier and the others later, as far as it takes to be consistent
-// for blocking sends too (sends.h).
+// for blocking sends too (sends.h). Several encoders and generators are nested side by side, each with its
+// own W. A unit is a group of P consecutive microbatches, for generators of k; the last may be smaller; a
+// unit without items is not there.
 //
 // three-phase puts all encoder forwards before and all encoder backwards behind the backbone's work.
 //
 // `nominal` (its backbone part) is what the cuts are looked for with. It decides places only: a table is safe
 // whatever its operators then really take.
-// Throws InvalidInput where the counts are not legal or W is too small for the base (naming the smallest).
-Schedule make_schedule(const Step& step, const Costs& nominal = {});
+// Throws InvalidInput where a W that the step asks for is too small for the base (naming the smallest).
+Schedule nested_schedule(const Step& step, const Costs& nominal);
+
+// W by module: what the step asks for, else what nesting takes, 3 or more; 0 for generators. Throws as above.
+std::vector<int64_t> warmup_units(const Step& step, const Costs& nominal);
 
 }  // namespace bigmac

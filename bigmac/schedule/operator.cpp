@@ -1,6 +1,7 @@
 #include "bigmac/schedule/operator.h"
 
 #include "bigmac/common/error.h"
+#include "bigmac/common/names.h"
 
 namespace bigmac {
 
@@ -16,12 +17,22 @@ std::string_view name(Module module) {
   throw InvalidInput("[operator] module out of range");
 }
 
+Module module_from_name(std::string_view text) {
+  for (auto module : {Module::backbone, Module::encoder, Module::generator})
+    if (text == name(module)) return module;
+  throw InvalidInput(unknown_name("module", text, {"backbone", "encoder", "generator"}));
+}
+
 std::string_view letter(Phase phase) {
   switch (phase) {
     case Phase::forward:
       return "F";
     case Phase::backward:
       return "B";
+    case Phase::input:
+      return "I";
+    case Phase::weight:
+      return "W";
     case Phase::generate:
       return "G";
   }
@@ -29,14 +40,14 @@ std::string_view letter(Phase phase) {
 }
 
 std::string short_name(const Operator& op) {
-  if (op.module == Module::backbone) return concat(letter(op.phase), op.chunk, ".", op.microbatch);
-  return concat(op.module == Module::encoder ? "E" : "", letter(op.phase), op.microbatch);
+  if (op.module == Module::backbone) return concat(letter(op.phase), op.chunk, ".", op.index);
+  return concat(op.module == Module::encoder ? "E" : "", letter(op.phase), op.index);
 }
 
 std::string long_name(const Operator& op) {
   std::string text = concat(name(op.module), " ", letter(op.phase));
-  if (op.module == Module::backbone) text += concat(" chunk ", op.chunk);
-  return text + concat(" microbatch ", op.microbatch);
+  if (op.module != Module::backbone) return text + concat(" share ", op.index);
+  return text + concat(" chunk ", op.chunk, " microbatch ", op.index);
 }
 
 }  // namespace bigmac

@@ -1,10 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <span>
-
-#include "bigmac/schedule/step.h"
+#include "bigmac/schedule/dependencies.h"
 
 namespace bigmac {
 
@@ -15,27 +11,20 @@ namespace bigmac {
 //             of what it sent stands posted.
 //
 // A rank keeps one receive posted in each direction, for its next forward and for its next backward, as
-// Megatron's exchange of four buffers does. What goes from the last rank to the first, or back, is used a
-// group later; where the group is larger than P it is received that much ahead and kept, as Megatron does
-// too. Embeddings, states for the generator and their gradients are exchanged at the unit's place, on both
-// ends.
-enum class Sends { buffered, blocking };
+// Megatron's exchange of four buffers does; where two chunks face each other (zb-v, dualpipe-v) one for each
+// of them, since they come from different ranks. What goes from the last rank to the first, or back, is used
+// a group later (gpipe: all microbatches later); where the group is larger than P it is received that much
+// ahead and kept, as Megatron does too. What a unit exchanges (embeddings, states for the generator and their
+// gradients) is exchanged at its place, on both ends; where the table is not cut by units, such messages are
+// always buffered.
+enum class Sends : uint8_t { buffered, blocking };
 
-// How many operators of `row` must have run before the receive for the backbone operator at `position` stands
-// posted: all up to the backbone operator of the same phase before it, or before as many more as it is
-// received ahead.
-inline int64_t receive_posted_after(const Step& step, int rank, std::span<const Operator> row,
-                                    int64_t position) {
-  const Operator& receiver = row[position];
-  int64_t ahead = 0;
-  if (step.base == Base::interleaved && rank == (receiver.phase == Phase::forward ? 0 : step.ranks - 1)) {
-    int64_t group = step.group_size(), first = receiver.microbatch / group * group;
-    ahead = std::min(group, step.microbatches - first) - step.ranks;
-  }
-  int64_t before = position - 1;
-  for (; before >= 0; --before)
-    if (row[before].module == Module::backbone && row[before].phase == receiver.phase && ahead-- == 0) break;
-  return before + 1;
-}
+std::string_view name(Sends sends);            // buffered, blocking
+Sends sends_from_name(std::string_view text);  // InvalidInput with the nearest known name
+
+// For every operator, by its offset in the table: how many operators of its row must have run before the
+// receive for it stands posted. That is all up to the backbone operator of the same direction before it, or
+// before as many more as it is received ahead.
+std::vector<int32_t> receives_posted_after(const Schedule& schedule);
 
 }  // namespace bigmac

@@ -10,42 +10,68 @@
 namespace bigmac {
 namespace {
 
-// The longest chain of dependencies, whatever the rows say. Operators of one microbatch form one chain, so
-// they are visited along it.
-double longest_chain(const Step& step, const Durations& durations) {
-  Ids ids(step);
-  std::vector<double> ends(ids.count, 0);
+// The longest chain of dependencies, whatever the rows say. Every chain goes through the encoders, up the
+// stages, through the generators, down the stages and back to the encoders; so the operators are visited in
+// that order.
+double longest_chain(const Schedule& schedule, const Durations& durations) {
+  Dependencies dependencies(schedule);
+  std::vector<double> ends(dependencies.count(), 0);
   double longest = 0;
   auto visit = [&](int rank, const Operator& op) {
-    double ready = inputs_ready(step, ids, rank, op, ends, durations.latency());
-    double end = ready + durations(rank, op);
-    ends[ids.of(rank, op)] = end;
+    double end = inputs_ready(dependencies, rank, op, ends, durations.latency()) + durations(rank, op);
+    ends[dependencies.of(rank, op)] = end;
     longest = std::max(longest, end);
   };
-  bool nests = step.arrangement != Arrangement::llm_only;
-  for (int m = 0; m < step.microbatches; ++m) {
-    bool encodes = nests && step.has_encoder() && step.encoder[m];
-    if (encodes) visit(unit_rank(step, m), encoder_forward(m));
-    for (int64_t s = 0; s < ids.stages; ++s)
-      visit(int(s % step.ranks), backbone_forward(int(s / step.ranks), m));
-    if (nests && step.has_generator() && step.generator[m]) visit(unit_rank(step, m), generate(m));
-    for (int64_t s = ids.stages - 1; s >= 0; --s)
-      visit(int(s % step.ranks), backbone_backward(int(s / step.ranks), m));
-    if (encodes) visit(unit_rank(step, m), encoder_backward(m));
-  }
+  auto visit_shares = [&](Phase phase) {
+    for (size_t share = 0; share < schedule.shares.list.size(); ++share) {
+      Module kind = schedule.module_of(schedule.shares.list[share]).kind;
+      if ((kind == Module::generator) == (phase == Phase::generate))
+        visit(schedule.shares.list[share].rank, {uint32_t(share), 0, kind, phase});
+    }
+  };
+  auto visit_stage = [&](int64_t s, Phase phase) {
+    int rank = dependencies.rank_of(s), chunk = dependencies.chunk_of(s);
+    for (int64_t m = 0; m < schedule.step.microbatches; ++m) visit(rank, backbone(phase, chunk, m));
+  };
+  // A split backward hands its gradient on sooner than a whole one; its weight gradient comes behind.
+  std::vector<uint8_t> split(dependencies.backbone_count(), 0);
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    for (const auto& op : schedule.row(rank))
+      if (op.phase == Phase::input) split[dependencies.of(rank, op)] = 1;
+  auto visit_backwards = [&](int64_t s) {
+    int rank = dependencies.rank_of(s), chunk = dependencies.chunk_of(s);
+    for (int64_t m = 0; m < schedule.step.microbatches; ++m) {
+      bool in_two = split[dependencies.backward_of(s, m)] != 0;
+      visit(rank, backbone(in_two ? Phase::input : Phase::backward, chunk, m));
+      if (in_two) visit(rank, backbone(Phase::weight, chunk, m));
+    }
+  };
+  visit_shares(Phase::forward);
+  for (int64_t s = 0; s < dependencies.stages(); ++s) visit_stage(s, Phase::forward);
+  visit_shares(Phase::generate);
+  for (int64_t s = dependencies.stages() - 1; s >= 0; --s) visit_backwards(s);
+  visit_shares(Phase::backward);
   return longest;
+}
+
+// The same step without encoders and generators, in the backbone's own order.
+Step plain_step(Step step) {
+  step.arrangement = Arrangement::llm_only;
+  step.modules.clear();
+  return step;
 }
 
 }  // namespace
 
 Timeline simulate(const Schedule& schedule, const Costs& costs) {
-  Durations durations(schedule.step, costs);
+  Durations durations(schedule, costs);
+  Dependencies dependencies(schedule);
   Timeline timeline;
   timeline.rows.resize(schedule.ranks());
   for (int rank = 0; rank < schedule.ranks(); ++rank)
     timeline.rows[rank].operators.reserve(schedule.row(rank).size());
   std::vector<double> ends;
-  auto reached = run_table(schedule, durations, durations.latency(), ends,
+  auto reached = run_table(schedule, dependencies, durations, durations.latency(), ends,
                            [&](int rank, const Operator& op, double start, double end) {
                              timeline.rows[rank].operators.push_back({op, start, end});
                            });
@@ -66,38 +92,44 @@ StepReport report(const Schedule& schedule, const Costs& costs, const Timeline& 
   report.peaks = peak_live(schedule);
   report.idle_over_total = idle_over_total(timeline);
   report.idle_over_busy = idle_over_busy(timeline);
-  bool nests = step.arrangement != Arrangement::llm_only;
-  if (nests && step.has_encoder()) report.warmup_units = units_ahead(step);
-
-  Step plain = step;
-  plain.arrangement = Arrangement::llm_only;
+  for (const auto& module : step.modules) report.modules.push_back(module.name);
   double nested_work = 0, work = 0;
   for (const auto& row : timeline.rows)
     for (const auto& slice : row.operators) {
       work += slice.end - slice.start;
       if (slice.op.module != Module::backbone) nested_work += slice.end - slice.start;
     }
-  report.ideal = simulate(base_table(plain), costs).length() + nested_work / double(step.ranks);
-  report.lower_bound = std::max(work / double(step.ranks), longest_chain(step, Durations(step, costs)));
+  report.lower_bound =
+      std::max(work / double(step.ranks), longest_chain(schedule, Durations(schedule, costs)));
+  // A table that was read, or has its stages elsewhere, is no variant of a base.
+  if (step.base == Base::custom || !step.stage_ranks.empty()) return report;
+  Step plain = plain_step(step);
+  Costs backbone_costs = costs;
+  backbone_costs.modules.clear();
+  report.ideal = simulate(base_table(plain), backbone_costs).length() + nested_work / double(step.ranks);
   return report;
 }
 
 std::string to_json(const StepReport& report) {
-  nlohmann::ordered_json json{{"makespan", report.makespan},
-                              {"ideal", report.ideal},
-                              {"ratio_to_ideal", report.ratio_to_ideal()},
-                              {"lower_bound", report.lower_bound},
-                              {"idle_over_total", report.idle_over_total},
-                              {"idle_over_busy", report.idle_over_busy},
-                              {"warmup_units", report.warmup_units},
-                              {"ranks", nlohmann::ordered_json::array()}};
-  for (size_t rank = 0; rank < report.times.size(); ++rank)
+  nlohmann::ordered_json json{{"makespan", report.makespan}};
+  if (report.ideal) {
+    json["ideal"] = *report.ideal;
+    json["ratio_to_ideal"] = *report.ratio_to_ideal();
+  }
+  json["lower_bound"] = report.lower_bound;
+  json["ratio_to_lower_bound"] = report.ratio_to_lower_bound();
+  json["idle_over_total"] = report.idle_over_total;
+  json["idle_over_busy"] = report.idle_over_busy;
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (size_t rank = 0; rank < report.times.size(); ++rank) {
+    auto units = nlohmann::ordered_json::object();
+    for (size_t n = 0; n < report.modules.size(); ++n) units[report.modules[n]] = report.peaks[rank].units[n];
     json["ranks"].push_back({{"rank", rank},
                              {"busy", report.times[rank].busy},
                              {"idle", report.times[rank].idle},
-                             {"peak_encoder_units", report.peaks[rank].encoder_units},
-                             {"peak_generator_units", report.peaks[rank].generator_units},
-                             {"peak_backbone_in_flight", report.peaks[rank].backbone_in_flight}});
+                             {"peak_units", units},
+                             {"peak_in_flight", report.peaks[rank].in_flight}});
+  }
   return json.dump() + "\n";
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bigmac/schedule/check.h"
@@ -15,24 +17,28 @@ Timeline simulate(const Schedule& schedule, const Costs& costs);
 // What a simulated step is measured by. Times are in the unit of the costs.
 struct StepReport {
   double makespan = 0;
-  // The step of the plain base table (no extra warm-up) with the same costs and latency, plus the nested
-  // encoder and generator work spread evenly over the ranks: what unlimited memory would give.
-  double ideal = 0;
+  // The step of the plain base table (no delayed backwards) with the same costs and latency, plus the encoder
+  // and generator work spread evenly over the ranks: what unlimited memory would give. None for a table that
+  // was not made from a base.
+  std::optional<double> ideal;
   // max(total work / P, longest chain of dependencies): no schedule is faster.
   double lower_bound = 0;
   double idle_over_total = 0;
   double idle_over_busy = 0;
-  int64_t warmup_units = 0;  // 0 without an encoder
+  std::vector<std::string> modules;  // the names for PeakLive::units
   std::vector<RankTime> times;
   std::vector<PeakLive> peaks;
 
-  double ratio_to_ideal() const { return makespan / ideal; }
+  std::optional<double> ratio_to_ideal() const {
+    return ideal ? std::optional(makespan / *ideal) : std::nullopt;
+  }
+  double ratio_to_lower_bound() const { return lower_bound > 0 ? makespan / lower_bound : 1; }
 };
 StepReport report(const Schedule& schedule, const Costs& costs, const Timeline& timeline);
 
-// {"makespan", "ideal", "ratio_to_ideal", "lower_bound", "idle_over_total", "idle_over_busy", "warmup_units",
-//  "ranks": [{"rank", "busy", "idle", "peak_encoder_units", "peak_generator_units",
-//             "peak_backbone_in_flight"}]}
+// {"makespan", "ideal", "ratio_to_ideal" (where there is one), "lower_bound", "ratio_to_lower_bound",
+//  "idle_over_total", "idle_over_busy",
+//  "ranks": [{"rank", "busy", "idle", "peak_units": {module: units}, "peak_in_flight"}]}
 std::string to_json(const StepReport& report);
 
 }  // namespace bigmac

@@ -1,41 +1,56 @@
 #include "bigmac/timeline/mean_costs.h"
 
+#include <algorithm>
+
 namespace bigmac {
 namespace {
 
 struct Mean {
   double sum = 0;
-  int64_t count = 0;
+  double count = 0;
 
-  void add(double value) {
+  void add(double value, double size = 1) {
     sum += value;
-    ++count;
+    count += size;
   }
-  double value() const { return count == 0 ? 0 : sum / double(count); }
+  double value() const { return count == 0 ? 0 : sum / count; }
 };
 
 }  // namespace
 
-Costs mean_costs(const Step& step, const Timeline& timeline) {
-  std::vector<Mean> forward(step.stages()), backward(step.stages());
-  Mean encoder_forward, encoder_backward, generator;
-  for (int64_t rank = 0; rank < int64_t(timeline.rows.size()); ++rank)
+Costs mean_costs(const Schedule& schedule, const Timeline& timeline) {
+  const Step& step = schedule.step;
+  Dependencies dependencies(schedule);
+  std::vector<Mean> by_phase[4];  // of the backbone, by stage
+  for (auto& means : by_phase) means.resize(size_t(step.stages()));
+  struct ModuleMeans {
+    Mean forward, backward;
+  };
+  std::vector<ModuleMeans> modules(step.modules.size());
+  for (int rank = 0; rank < int(timeline.rows.size()); ++rank)
     for (const auto& [op, start, end] : timeline.rows[rank].operators) {
-      bool is_forward = op.phase == Phase::forward;
-      if (op.module == Module::backbone)
-        (is_forward ? forward : backward).at(op.chunk * step.ranks + rank).add(end - start);
-      else if (op.module == Module::encoder)
-        (is_forward ? encoder_forward : encoder_backward).add(end - start);
-      else
-        generator.add(end - start);
+      if (op.module == Module::backbone) {
+        by_phase[size_t(op.phase)].at(dependencies.stage(rank, op.chunk)).add(end - start);
+        continue;
+      }
+      const Share& share = schedule.shares.list.at(op.index);
+      auto& means = modules.at(share.module);
+      (op.phase == Phase::backward ? means.backward : means.forward)
+          .add(end - start, size_of(schedule, share));
     }
-  Costs costs{.forward = {},
-              .backward = {},
-              .encoder_forward = encoder_forward.value(),
-              .encoder_backward = encoder_backward.value(),
-              .generator_forward = generator.value()};
-  for (const auto& mean : forward) costs.forward.push_back(mean.value());
-  for (const auto& mean : backward) costs.backward.push_back(mean.value());
+  Costs costs{.forward = {}, .backward = {}, .weight = {}, .modules = {}};
+  for (int64_t s = 0; s < step.stages(); ++s) {
+    auto mean = [&](Phase phase) { return by_phase[size_t(phase)][s]; };
+    double split = mean(Phase::input).value() + mean(Phase::weight).value();
+    bool whole = mean(Phase::backward).count > 0;
+    costs.forward.push_back(mean(Phase::forward).value());
+    costs.backward.push_back(whole ? mean(Phase::backward).value() : split);
+    // Where a stage has both kinds of backward, a whole one may take less than the parts.
+    double weight =
+        split > 0 ? mean(Phase::weight).value() / split * costs.backward.back() : costs.backward.back() / 2;
+    costs.weight.push_back(weight);
+  }
+  for (const auto& means : modules) costs.modules.push_back({means.forward.value(), means.backward.value()});
   return costs;
 }
 

@@ -4,6 +4,7 @@
 #include <iomanip>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/labels.h"
 
 namespace bigmac {
 namespace {
@@ -14,15 +15,17 @@ struct Look {
   const char* name;
   const char* fill;
 };
-constexpr std::array<Look, 5> kLooks{{{"LLM forward", "#56b4e9"},
+constexpr std::array<Look, 6> kLooks{{{"LLM forward", "#56b4e9"},
                                       {"LLM backward", "#009e73"},
                                       {"encoder forward", "#f0e442"},
                                       {"encoder backward", "#e69f00"},
-                                      {"generator", "#cc79a7"}}};
+                                      {"generator", "#cc79a7"},
+                                      {"LLM weight gradient", "#0072b2"}}};
 
 size_t look_of(const Operator& op) {
   if (op.module == Module::generator) return 4;
-  return (op.module == Module::encoder ? 2 : 0) + (op.phase == Phase::backward ? 1 : 0);
+  if (op.phase == Phase::weight) return 5;
+  return (op.module == Module::encoder ? 2 : 0) + (op.phase == Phase::forward ? 0 : 1);
 }
 
 std::string escaped(const std::string& text) {
@@ -67,10 +70,11 @@ class Svg {
 
 }  // namespace
 
-std::string to_svg(const Timeline& timeline, const std::string& title) {
+std::string to_svg(const Schedule& schedule, const Timeline& timeline, const std::string& title) {
   auto ranks = double(timeline.rows.size());
   double height = kTop + ranks * (kRow + kGap) + kLegend;
   double scale = timeline.length() > 0 ? (kWidth - kLeft - kRight) / timeline.length() : 0;
+  Labels labels(schedule);
   Svg svg(kWidth, height);
   svg.text(kLeft, 26, title, "start", 15);
   std::array<bool, kLooks.size()> seen{};
@@ -82,7 +86,7 @@ std::string to_svg(const Timeline& timeline, const std::string& title) {
       double x = kLeft + (start - timeline.start) * scale, width = (end - start) * scale;
       seen[look_of(op)] = true;
       svg.box(x, y, std::max(width - 0.6, 0.2), kRow, kLooks[look_of(op)].fill, op.chunk == 0 ? 1 : 0.72);
-      auto label = std::to_string(op.microbatch);
+      auto label = labels.number(op);
       if (width > 7.0 * double(label.size()) + 2)
         svg.text(x + width / 2, y + kRow * 0.68, label, "middle", 11);
     }
@@ -95,7 +99,7 @@ std::string to_svg(const Timeline& timeline, const std::string& title) {
     x += 140;
   }
   svg.box(x, y, 14, 14, "#f2f2f2");
-  svg.text(x + 20, y + 12, "idle (numbers: microbatches; fainter: later chunks)");
+  svg.text(x + 20, y + 12, "idle (numbers: microbatches, u: units; fainter: later chunks)");
   return svg.finish();
 }
 

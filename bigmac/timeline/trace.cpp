@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/labels.h"
 
 namespace bigmac {
 namespace {
@@ -22,10 +23,33 @@ Json complete(const std::string& label, const char* category, int rank, int thre
           {"tid", thread}, {"ts", start},     {"dur", end - start}};
 }
 
+// Microbatches as they were declared, and where they stand in the schedule.
+Json arguments_of(const Schedule& schedule, const Operator& op) {
+  const Step& step = schedule.step;
+  if (op.module == Module::backbone)
+    return {{"module", name(op.module)},
+            {"operator", letter(op.phase)},
+            {"chunk", op.chunk},
+            {"microbatch", step.declared(op.index)},
+            {"position", op.index}};
+  const Share& share = schedule.shares.list.at(op.index);
+  const auto& module = schedule.module_of(share);
+  auto items = Json::array();
+  for (uint32_t item : schedule.shares.items_of(share))
+    items.push_back({{"item", item},
+                     {"microbatch", step.declared(module.items[item].microbatch)},
+                     {"size", module.items[item].size}});
+  return {{"module", module.name},
+          {"operator", letter(op.phase)},
+          {"unit", share.unit},
+          {"items", std::move(items)}};
+}
+
 }  // namespace
 
-void write_trace(const Timeline& timeline, const std::string& path, double second) {
+void write_trace(const Schedule& schedule, const Timeline& timeline, const std::string& path, double second) {
   double scale = 1e6 / second;
+  Labels labels(schedule);
   auto at = [&](double time) { return (time - timeline.start) * scale; };
   std::ofstream out(path);
   const char* separator = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
@@ -38,21 +62,18 @@ void write_trace(const Timeline& timeline, const std::string& path, double secon
     put(metadata("process_name", rank, 0, concat("rank ", rank)));
     put(metadata("thread_name", rank, 0, "operators"));
     for (const auto& slice : row.operators) {
-      Json event = complete(short_name(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start),
-                            at(slice.end));
-      event["args"] = {{"module", name(slice.op.module)},
-                       {"operator", letter(slice.op.phase)},
-                       {"chunk", slice.op.chunk},
-                       {"microbatch", slice.op.microbatch}};
+      Json event =
+          complete(labels(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start), at(slice.end));
+      event["args"] = arguments_of(schedule, slice.op);
       put(event);
     }
     if (row.intervals.empty()) continue;
     put(metadata("thread_name", rank, 1, "waits and transfers"));
     for (const auto& interval : row.intervals) {
       const char* spent = interval.spent == Spent::wait ? "wait" : "transfer";
-      Json event = complete(concat(spent, " ", short_name(interval.op)), spent, rank, 1, at(interval.start),
+      Json event = complete(concat(spent, " ", labels(interval.op)), spent, rank, 1, at(interval.start),
                             at(interval.end));
-      event["args"] = {{"for", long_name(interval.op)}, {"peer", interval.peer}};
+      event["args"] = {{"for", describe(schedule, interval.op)}, {"peer", interval.peer}};
       put(event);
     }
   }

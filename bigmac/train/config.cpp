@@ -2,15 +2,18 @@
 
 #include <c10/core/Device.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "bigmac/data/text.h"
-#include "bigmac/schedule/nest.h"
+#include "bigmac/schedule/make.h"
 #include "bigmac/train/yaml_section.h"
 
 namespace bigmac::train {
 namespace {
+
+const std::vector<std::string> kOrderNames{"as-is", "balanced"};
 
 // Reads from a YamlSection or writes to a YAML::Emitter: one description of the file for both.
 class Reader {
@@ -50,6 +53,10 @@ class Writer {
   template <class Value, class Parse, class Name>
   void named(const char* key, Value& value, Parse, Name name) {
     out_ << YAML::Key << key << YAML::Value << std::string(name(value));
+  }
+  template <class Value, class Parse, class Name>
+  void named(const char* key, std::optional<Value>& value, Parse parse, Name name) {
+    if (value) named(key, *value, parse, name);
   }
   template <class Fields>
   void section(const char* key, Fields&& fields) {
@@ -99,7 +106,10 @@ void describe(File& file, Config& c) {
     s.field("pp", c.pp);
     s.field("vpp", c.vpp);
     s.named("schedule", c.schedule, arrangement_from_name, [](Arrangement a) { return name(a); });
+    s.named("base", c.base, base_from_name, [](Base b) { return name(b); });
     s.field("warmup_units", c.warmup_units);
+    s.field("generator_unit", c.generator_unit);
+    s.named("order", c.order, order_from_name, [](Order o) { return kOrderNames[size_t(o)]; });
     s.named("ranks_as", c.ranks_as, ranks_as_from_name,
             [](RanksAs r) { return r == RanksAs::threads ? "threads" : "processes"; });
     s.field("threads_per_rank", c.threads_per_rank);
@@ -144,16 +154,37 @@ RanksAs ranks_as_from_name(const std::string& text) {
   throw InvalidInput(unknown_name("kind of ranks", text, {"threads", "processes"}));
 }
 
+Order order_from_name(const std::string& text) {
+  auto found = std::find(kOrderNames.begin(), kOrderNames.end(), text);
+  if (found == kOrderNames.end()) throw InvalidInput(unknown_name("order", text, kOrderNames));
+  return Order(found - kOrderNames.begin());
+}
+
 Step step_of(const Config& config) {
-  return {.ranks = config.pp,
-          .chunks = config.vpp,
-          .microbatches = config.batch.microbatches,
-          .base = config.vpp == 1 ? Base::one_f_one_b : Base::interleaved,
-          .group = 0,
-          .arrangement = config.schedule,
-          .warmup_units = config.warmup_units,
-          .encoder = {},
-          .generator = {}};
+  Step step;
+  step.ranks = config.pp;
+  step.chunks = config.vpp;
+  step.microbatches = config.batch.microbatches;
+  step.base = config.base.value_or(config.vpp == 1 ? Base::one_f_one_b : Base::interleaved);
+  step.arrangement = config.schedule;
+  step.generator_unit = config.generator_unit;
+  return step;
+}
+
+Step with_items(Step step, const Config& config, std::vector<Item> pictures, std::vector<Item> targets) {
+  step.modules = {{"image", Module::encoder, std::move(pictures), config.warmup_units},
+                  {"drawing", Module::generator, std::move(targets)}};
+  return step;
+}
+
+double picture_size(const Config& config) {
+  int64_t side = config.encoder.picture / config.encoder.patch;
+  return double(side * side);
+}
+
+double target_size(const Config& config) {
+  int64_t side = config.generator.picture / config.generator.patch;
+  return double(config.batch.draws * side * side);
 }
 
 void Config::complete() {
@@ -183,11 +214,14 @@ void Config::complete() {
     throw InvalidInput(
         "[config] parallel.schedule llm-only leaves the encoder and the generator out; take nested or "
         "three-phase");
+  if (schedule == Arrangement::disttrain)
+    throw InvalidInput(
+        "[config] parallel.schedule disttrain, with ranks that hold no layers, is not trained with; take "
+        "nested or three-phase");
   Step step = step_of(*this);
   check_counts(step);
-  step.encoder.assign(size_t(step.microbatches), 1);
-  step.generator = step.encoder;
-  make_schedule(step);
+  auto items = one_item_each("", Module::encoder, step.microbatches).items;
+  make_schedule(with_items(step, *this, items, items));
   if (dtype != "float32" && dtype != "float64")
     throw InvalidInput("[config] " + unknown_name("dtype", dtype, {"float32", "float64"}));
   try {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "bigmac/data/batch.h"
@@ -12,6 +13,11 @@ namespace bigmac::train {
 
 enum class RanksAs { threads, processes };
 RanksAs ranks_as_from_name(const std::string& text);  // InvalidInput with the nearest known name
+
+// In which order a step runs its microbatches: as the batch has them, or so that units cost about their mean
+// (bigmac/schedule/order.h).
+enum class Order { as_is, balanced };
+Order order_from_name(const std::string& text);
 
 struct OptimizerConfig {
   double learning_rate = 1e-3;
@@ -32,7 +38,10 @@ struct Config {
   int64_t pp = 1;   // pipeline ranks
   int64_t vpp = 1;  // chunks a rank
   Arrangement schedule = Arrangement::nested;
-  int64_t warmup_units = 3;
+  std::optional<Base> base;    // none: 1f1b where vpp is 1, else interleaved
+  int64_t warmup_units = 0;    // of the encoder; 0: as many as it takes
+  int64_t generator_unit = 0;  // microbatches; 0: pp
+  Order order = Order::as_is;
   RanksAs ranks_as = RanksAs::threads;
   int64_t threads_per_rank = 1;
 
@@ -50,8 +59,15 @@ struct Config {
   void complete();
 };
 
-// The step that a configuration declares, without the flags of its microbatches.
+// The step that a configuration declares, without the items of its batch.
 Step step_of(const Config& config);
+
+// The step's modules.
+inline constexpr int kImage = 0;    // the encoder; an item is a picture, its size the number of its patches
+inline constexpr int kDrawing = 1;  // the generator; an item is a target, its size that of all its draws
+Step with_items(Step step, const Config& config, std::vector<Item> pictures, std::vector<Item> targets);
+double picture_size(const Config& config);
+double target_size(const Config& config);
 
 // Reads YAML. Unknown keys, values of the wrong kind and malformed YAML are InvalidInput with
 // file:line:column and the nearest known key. Fields left out keep their defaults.

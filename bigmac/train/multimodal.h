@@ -2,6 +2,7 @@
 
 #include "bigmac/runtime/gradients.h"
 #include "bigmac/runtime/model.h"
+#include "bigmac/schedule/dependencies.h"
 #include "bigmac/train/config.h"
 
 namespace bigmac::train {
@@ -23,9 +24,13 @@ class Multimodal : public Model {
   // Binds the step's batch; it must outlive the step.
   void set_batch(const data::Batch& batch) { batch_ = &batch; }
 
-  Tensors encode(int microbatch) override;
-  Output forward(int chunk, int microbatch, const Tensors& inputs) override;
-  torch::Tensor generate(int microbatch, const Tensors& inputs) override;
+  // A picture's tokens [T, hidden]; all pictures of the call in one batch.
+  std::vector<Tensors> encode(int module, std::span<const ModelItem> items) override;
+  // A target takes the states of its text [its tokens, hidden].
+  Output forward(int chunk, int microbatch, const Inputs& inputs) override;
+  // All targets and draws of the call in one batch, shorter texts padded and masked.
+  torch::Tensor generate(int module, std::span<const ModelItem> items,
+                         const std::vector<Tensors>& inputs) override;
 
   // "encoder.*", "backbone.*", "generator.*"
   NamedParameters parameters() const;
@@ -38,9 +43,11 @@ class Multimodal : public Model {
  private:
   torch::Tensor real(const torch::Tensor& values) const { return values.to(options_); }
   torch::Tensor text_loss(const torch::Tensor& states, const torch::Tensor& labels);
+  std::vector<Tensors> target_texts(const torch::Tensor& states, const data::Microbatch& data);
 
   Config config_;
   int rank_;
+  Dependencies placed_;  // which stages this rank holds
   torch::TensorOptions options_;
   nn::VisionEncoder encoder_;
   nn::Decoder backbone_;

@@ -63,6 +63,7 @@ TrainedModel load_model(const std::string& weights) {
   TrainedModel trained;
   trained.config = parse_config(yaml->second, weights + " (its configuration)");
   trained.config.pp = trained.config.vpp = 1;
+  trained.config.base.reset();
   trained.model = std::make_unique<Multimodal>(trained.config, 0);
   torch::NoGradGuard no_grad;
   for (auto& [name, parameter] : trained.model->parameters()) {

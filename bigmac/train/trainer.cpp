@@ -3,17 +3,34 @@
 #include <torch/torch.h>
 
 #include "bigmac/runtime/gather.h"
-#include "bigmac/schedule/nest.h"
+#include "bigmac/schedule/make.h"
+#include "bigmac/schedule/order.h"
 
 namespace bigmac::train {
 
 Step declare_step(const Config& config, const data::Batch& batch) {
-  Step step = step_of(config);
-  for (const auto& microbatch : batch.microbatches) {
-    step.encoder.push_back(microbatch.has_pictures());
-    step.generator.push_back(microbatch.has_targets());
+  std::vector<Item> pictures, targets;
+  for (size_t m = 0; m < batch.microbatches.size(); ++m) {
+    const auto& microbatch = batch.microbatches[m];
+    pictures.insert(pictures.end(), size_t(microbatch.picture_count()), {uint32_t(m), picture_size(config)});
+    targets.insert(targets.end(), size_t(microbatch.target_count()), {uint32_t(m), target_size(config)});
   }
-  return step;
+  return with_items(step_of(config), config, std::move(pictures), std::move(targets));
+}
+
+Costs nominal_costs(const Config& config, const data::Batch& batch) {
+  const auto& b = config.backbone;
+  const auto& e = config.encoder;
+  const auto& g = config.generator;
+  double tokens = 0;
+  for (const auto& microbatch : batch.microbatches) tokens += double(microbatch.tokens.numel());
+  tokens /= double(batch.microbatches.size());
+  int64_t attention = b.hidden * b.head_dim * (2 * b.heads + 2 * b.kv_heads);
+  double stage =
+      tokens * double(b.layers * (attention + 3 * b.hidden * b.ffn)) / double(config.pp * config.vpp);
+  double patch = double(e.layers * e.hidden * (4 * e.hidden + 3 * e.ffn)) / stage;
+  double drawn = double(g.layers * g.hidden * (4 * g.hidden + 2 * g.ffn)) / stage;
+  return {.forward = {1}, .backward = {2}, .weight = {}, .modules = {{patch, 2 * patch}, {drawn, 2 * drawn}}};
 }
 
 Trainer::Trainer(const Config& config, const data::Dataset& dataset, Transport& transport,
@@ -28,7 +45,10 @@ Trainer::Trainer(const Config& config, const data::Dataset& dataset, Transport& 
 
 StepFigures Trainer::compute_gradients(int64_t step) {
   auto batch = data::make_batch(dataset_, config_.batch, step);
-  schedule_ = make_schedule(declare_step(config_, batch));
+  auto nominal = nominal_costs(config_, batch);
+  auto declared = declare_step(config_, batch);
+  if (config_.order == Order::balanced) declared = reordered(declared, balanced_order(declared, nominal));
+  schedule_ = make_schedule(declared, nominal);
   model_.set_batch(batch);
   std::optional<MemoryLedger::Watch> watch;
   if (ledger_) watch.emplace(ledger_);

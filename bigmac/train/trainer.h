@@ -4,13 +4,18 @@
 #include <memory>
 
 #include "bigmac/runtime/executor.h"
+#include "bigmac/schedule/costs.h"
 #include "bigmac/train/multimodal.h"
 #include "bigmac/train/optimizer.h"
 
 namespace bigmac::train {
 
-// The declaration of a step: counts from the configuration, and which microbatches have pictures and targets.
+// The declaration of a step: counts from the configuration, pictures and targets of the batch as items.
 Step declare_step(const Config& config, const data::Batch& batch);
+
+// What places of encoder and generator work, and orders, are chosen with: operators as long as their tokens
+// times the parameters that these pass, in units of a stage's forward of a mean microbatch.
+Costs nominal_costs(const Config& config, const data::Batch& batch);
 
 // What a step came to, the same on every rank.
 struct StepFigures {

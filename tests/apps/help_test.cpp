@@ -10,10 +10,27 @@ using bigmac::run_bigmac;
 
 namespace {
 
-const std::vector<std::string> kTableOptions{"--pp N",           "--vpp N",
-                                             "--microbatches N", "--base 1f1b|interleaved",
-                                             "--group N",        "--schedule nested|llm-only|three-phase",
-                                             "--warmup-units N"};
+const std::vector<std::string> kStepOptions{
+    "--pp N",
+    "--vpp N",
+    "--microbatches N",
+    "--encoder [[NAME=]F,B]",
+    "--generator [[NAME=]F,B]",
+    "--items [NAME=]N|random:MEAN,SIGMA[,EMPTY]|FILE",
+    "--seed N",
+    "--no-spread",
+    "--base gpipe|1f1b|interleaved|zb-h1|zb-v|dualpipe-v",
+    "--group N",
+    "--schedule llm-only|nested|nested-fill|three-phase|optimus|megatron|disttrain",
+    "--warmup-units [NAME=]N",
+    "--generator-unit K",
+    "--order as-is|balanced|FILE",
+    "--backbone F,B|F,I,W",
+    "--layout LAYOUT",
+    "--layers N",
+    "--embedding F,B|F,I,W",
+    "--head F,B|F,I,W",
+    "--latency TIME"};
 
 void expect_options(const std::string& help, const std::vector<std::string>& options) {
   for (const auto& option : options) EXPECT_TRUE(contains(help, "\n  " + option));
@@ -39,18 +56,17 @@ TEST(Help, OfTheProgramNamesItsCommandsAndExitCodes) {
 TEST(Help, OfScheduleNamesEveryOption) {
   auto help = help_of("schedule");
   EXPECT_TRUE(contains(help, "Usage: bigmac schedule [OPTION...]"));
-  expect_options(help, kTableOptions);
-  expect_options(help, {"--encoder", "--generator", "--sends buffered|blocking", "--format grid|csv|json",
-                        "--output FILE"});
+  expect_options(help, kStepOptions);
+  expect_options(help,
+                 {"--sends buffered|blocking", "--format grid|csv|json|torch|torch-old", "--output FILE"});
   EXPECT_TRUE(contains(help, "(default: grid)"));
   EXPECT_TRUE(contains(help, "Examples:\n"));
 }
 
 TEST(Help, OfSimulateNamesEveryOption) {
   auto help = help_of("simulate");
-  expect_options(help, kTableOptions);
-  expect_options(help, {"--backbone F,B", "--encoder F,B", "--generator F,B", "--latency TIME", "--json",
-                        "--trace FILE"});
+  expect_options(help, kStepOptions);
+  expect_options(help, {"--explain [N]", "--json", "--trace FILE", "--picture FILE"});
   EXPECT_TRUE(contains(help, "(default: 1,2)"));
   EXPECT_TRUE(contains(help, "Examples:\n"));
 }

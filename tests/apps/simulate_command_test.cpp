@@ -39,7 +39,6 @@ TEST_P(ReferenceSteps, TakeTheLlmAlone) {
   auto report = simulate(shape() + "--schedule llm-only");
   EXPECT_DOUBLE_EQ(report["makespan"], GetParam().llm_only);
   EXPECT_DOUBLE_EQ(report["ratio_to_ideal"], 1);
-  EXPECT_EQ(report["warmup_units"], 0);
 }
 
 TEST_P(ReferenceSteps, ReachTheIdealWithANestedEncoder) {
@@ -52,10 +51,9 @@ TEST_P(ReferenceSteps, ReachTheIdealWithANestedEncoderAndGenerator) {
   auto report = simulate(shape() + "--schedule nested --encoder 0.5,1 --generator 2,4");
   EXPECT_DOUBLE_EQ(report["makespan"], GetParam().with_both);
   EXPECT_DOUBLE_EQ(report["ideal"], GetParam().with_both);
-  EXPECT_EQ(report["warmup_units"], 3);
   for (const auto& rank : report["ranks"]) {
-    EXPECT_LE(rank["peak_encoder_units"], 3);
-    EXPECT_EQ(rank["peak_generator_units"], 1);
+    EXPECT_LE(rank["peak_units"]["encoder"], 3);
+    EXPECT_EQ(rank["peak_units"]["generator"], 1);
   }
 }
 
@@ -71,27 +69,75 @@ INSTANTIATE_TEST_SUITE_P(Design, ReferenceSteps,
 
 TEST(SimulateCommand, CountsTheChunkForwardsInFlight) {
   const std::string shape = "--pp 8 --vpp 2 --microbatches 64 --encoder 0.5,1";
-  EXPECT_EQ(simulate(shape)["ranks"][0]["peak_backbone_in_flight"], 23);
-  EXPECT_EQ(simulate(shape + " --generator 2,4")["ranks"][0]["peak_backbone_in_flight"], 31);
+  EXPECT_EQ(simulate(shape)["ranks"][0]["peak_in_flight"], 23);
+  EXPECT_EQ(simulate(shape + " --generator 2,4")["ranks"][0]["peak_in_flight"], 31);
 }
 
 TEST(SimulateCommand, ReportsEveryKeyOfTheJson) {
   auto report = simulate("--pp 4 --microbatches 16 --encoder 0.5,1");
-  for (const char* key : {"makespan", "ideal", "ratio_to_ideal", "lower_bound", "idle_over_total",
-                          "idle_over_busy", "warmup_units"})
+  for (const char* key : {"makespan", "ideal", "ratio_to_ideal", "lower_bound", "ratio_to_lower_bound",
+                          "idle_over_total", "idle_over_busy", "unit_imbalance"})
     EXPECT_TRUE(report[key].is_number()) << key;
   ASSERT_EQ(report["ranks"].size(), 4u);
-  for (const char* key :
-       {"rank", "busy", "idle", "peak_encoder_units", "peak_generator_units", "peak_backbone_in_flight"})
+  for (const char* key : {"rank", "busy", "idle", "peak_in_flight"})
     EXPECT_TRUE(report["ranks"][3][key].is_number()) << key;
   EXPECT_EQ(report["ranks"][3]["rank"], 3);
   EXPECT_DOUBLE_EQ(report["ranks"][3]["busy"].get<double>() + report["ranks"][3]["idle"].get<double>(), 63);
+  for (const char* key : {"order", "split", "explain"}) EXPECT_FALSE(report.contains(key)) << key;
 }
 
 TEST(SimulateCommand, HoldsMoreEncoderUnitsInThreePhases) {
   const std::string shape = "--pp 4 --microbatches 64 --encoder 0.5,1 --schedule ";
-  EXPECT_EQ(simulate(shape + "nested")["ranks"][0]["peak_encoder_units"], 3);
-  EXPECT_EQ(simulate(shape + "three-phase")["ranks"][0]["peak_encoder_units"], 16);
+  EXPECT_EQ(simulate(shape + "nested")["ranks"][0]["peak_units"]["encoder"], 3);
+  EXPECT_EQ(simulate(shape + "three-phase")["ranks"][0]["peak_units"]["encoder"], 16);
+}
+
+TEST(SimulateCommand, ShowsWhatTheFirstStagesEncoderCostsMegatron) {
+  const std::vector<std::pair<std::string, double>> steps{
+      {"0,0", 33}, {"0.5,1", 40.5}, {"1,2", 51}, {"2,4", 72}};
+  for (const auto& [work, step] : steps)
+    EXPECT_DOUBLE_EQ(simulate("--pp 4 --microbatches 8 --schedule megatron --encoder " + work)["makespan"],
+                     step);
+}
+
+TEST(SimulateCommand, NamesTheSplitOfDisttrain) {
+  const std::string step =
+      "--pp 8 --microbatches 64 --encoder 0.5,1 --generator 2,4 --items 8 --schedule disttrain";
+  auto report = simulate(step);
+  auto split = report["split"];
+  EXPECT_EQ(split["encoder"].get<int>() + split["backbone"].get<int>() + split["generator"].get<int>(), 8);
+  EXPECT_FALSE(report.contains("ideal"));
+  EXPECT_TRUE(contains(run_bigmac("simulate " + step).out, "\nranks: encoder "));
+  // The backbone's work is that of its own stages.
+  double work = 0;
+  for (const auto& rank : report["ranks"]) work += rank["busy"].get<double>();
+  EXPECT_NEAR(work, 64 * (8 * 3 + 1.5 + 6), 1e-6);
+}
+
+TEST(SimulateCommand, TakesABackwardInTwoParts) {
+  const std::string step = "--pp 4 --microbatches 8 --base zb-h1 --backbone ";
+  EXPECT_EQ(simulate(step + "1,1,1"), simulate(step + "1,2"));
+  EXPECT_NE(simulate(step + "1,1.5,0.5")["makespan"], simulate(step + "1,2")["makespan"]);
+}
+
+TEST(SimulateCommand, TakesAsLongAsTorchsOwnZeroBubbleTables) {
+  // P=4, F = I = W = 1; the steps of shared/data/torch-schedules.
+  EXPECT_DOUBLE_EQ(simulate("--pp 4 --vpp 2 --microbatches 8 --base zb-v")["makespan"], 6 * 8 + 3);
+}
+
+TEST(SimulateCommand, AddsUpTheLayersOfALayout) {
+  auto busy = [](const std::string& options) {
+    std::vector<double> times;
+    auto report = simulate("--pp 2 --microbatches 1 --backbone 1,2 " + options);
+    for (const auto& rank : report["ranks"]) times.push_back(rank["busy"]);
+    return times;
+  };
+  using Times = std::vector<double>;
+  EXPECT_EQ(busy("--layout Ettt|tL"), (Times{9, 3}));
+  EXPECT_EQ(busy("--layout Ettt|tL --embedding 0.5,0 --head 1,3"), (Times{9.5, 7}));
+  EXPECT_EQ(busy("--layout Et||ttt|L"), (Times{12, 0}));
+  EXPECT_EQ(busy("--layout Ett|mL"), (Times{6, 3}));
+  EXPECT_EQ(busy("--embedding 0.5,0 --head 1,3"), (Times{3.5, 7}));
 }
 
 TEST(SimulateCommand, AddsTheLatencyOfMessages) {
@@ -132,15 +178,27 @@ TEST(SimulateCommand, PrintsATableForPeople) {
       "give\n"
       "ratio to ideal    1.000  makespan / ideal\n"
       "lower bound          27  max(total work / P, longest chain of dependencies): no schedule is faster\n"
+      "ratio to bound    1.111  makespan / lower bound\n"
       "idle/total      10.00 %  idle time / (P * makespan)\n"
       "idle/busy       11.11 %  idle time / time inside operators\n"
-      "warm-up units         2  units of P microbatches that the encoder runs ahead of its backward\n"
+      "unit imbalance    1.000  encoder and generator units: time of their slowest ranks / of the mean rank\n"
       "\n"
       "rank  busy  idle  busy / makespan               LLM chunks  encoder units  generator units\n"
       "   0    27     3  ##################..  90.0 %           4              2                1\n"
       "   1    27     3  ##################..  90.0 %           3              2                1\n"
       "\n"
       "LLM chunks and units: the most that a rank holds at once, forwards whose backward has not run\n");
+}
+
+TEST(SimulateCommand, PrintsTheItemsAndTheirOrderWhereThereIsSomethingToSay) {
+  auto text =
+      run_bigmac("simulate --pp 4 --microbatches 8 --generator 2,4 --items random:1,0.5 --order balanced")
+          .out;
+  EXPECT_TRUE(contains(text, "\nitems: generator 8, at most 1 a microbatch; sizes "));
+  EXPECT_TRUE(contains(text, "\norder of the microbatches: "));
+  text = run_bigmac("simulate --pp 4 --microbatches 8 --generator 2,4").out;
+  EXPECT_FALSE(contains(text, "items:"));
+  EXPECT_FALSE(contains(text, "order of"));
 }
 
 TEST(SimulateCommand, ShowsShortTimesWithTheDigitsTheyNeed) {
@@ -152,7 +210,7 @@ TEST(SimulateCommand, ShowsShortTimesWithTheDigitsTheyNeed) {
 TEST(SimulateCommand, ShowsOnlyTheModulesOfTheStep) {
   auto text = run_bigmac("simulate --pp 4 --microbatches 16").out;
   EXPECT_FALSE(contains(text, "encoder units"));
-  EXPECT_FALSE(contains(text, "warm-up units"));
+  EXPECT_FALSE(contains(text, "unit imbalance"));
 }
 
 TEST(SimulateCommand, WritesATraceWithAUnitOfTimeAsAMillisecond) {

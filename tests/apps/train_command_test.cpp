@@ -86,8 +86,10 @@ pid_t find_rank(const std::string& rank, const std::string& folder) {
 
 TEST_F(TrainCommand, LearnsTheSameOnOneRankOnThreadsAndOnProcesses) {
   std::vector<std::vector<double>> all;
-  for (const auto* options : {"--steps 3 --pp 1 --vpp 1", "--steps 3", "--steps 3 --ranks-as processes",
-                              "--steps 3 --schedule three-phase", "--steps 3 --pp 4 --vpp 1"}) {
+  for (const auto* options :
+       {"--steps 3 --pp 1 --vpp 1", "--steps 3", "--steps 3 --ranks-as processes",
+        "--steps 3 --schedule three-phase", "--steps 3 --pp 4 --vpp 1", "--steps 3 --order balanced",
+        "--steps 3 --generator-unit 1", "--steps 3 --base zb-v", "--steps 3 --pp 3 --schedule optimus"}) {
     auto outcome = run_bigmac(command(options));
     ASSERT_EQ(outcome.exit_code, 0) << options << outcome.err;
     EXPECT_EQ(outcome.err, "");
@@ -104,8 +106,9 @@ TEST_F(TrainCommand, SaysWhereItsFilesLieAndSampleReadsThem) {
     EXPECT_TRUE(contains(outcome.out, (output() / name).string()));
     EXPECT_GT(fs::file_size(output() / name), 0u) << name;
   }
-  EXPECT_EQ(read(output() / "schedule.csv").substr(0, 49),
-            "rank,position,module,operator,chunk,microbatch\n0,");
+  EXPECT_TRUE(contains(read(output() / "schedule.csv"), "\nrank,position,module,operator,chunk,microbatch,"));
+  auto checked = run_bigmac("check " + (output() / "schedule.csv").string());
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
   auto trace = nlohmann::json::parse(read(output() / "trace.json"));
   EXPECT_GT(trace.at("traceEvents").size(), 4u * 4);
   auto metrics = nlohmann::json::parse(
@@ -181,7 +184,10 @@ TEST_F(TrainCommand, RefusesWrongInputWithItsPlace) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_TRUE(contains(outcome.err, part));
   };
-  refused("--pp 3", "P=3 V=2 M=4");
+  refused("--base zb-h1", "[zb-h1] holds one chunk a rank, got P=2 V=2 M=4");
+  refused("--base zbh1", "did you mean 'zb-h1'?");
+  refused("--generator-unit 3", "the generator's unit (k) must be 1 to P");
+  refused("--order balancd", "did you mean 'balanced'?");
   refused("--pp 0", "--pp must be a whole number from 1");
   refused("--steps -1", "--steps must be a whole number from 0");
   refused("--schedule nestd", "did you mean 'nested'?");

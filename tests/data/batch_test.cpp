@@ -51,6 +51,17 @@ std::vector<std::string> captions_of(const Batch& batch) {
   return captions;
 }
 
+TEST(Batch, CountsPicturesAndTargetsWhateverTheDraws) {
+  auto dataset = numbered();
+  BatchConfig config;
+  config.draws = 3;
+  for (const auto& m : make_batch(dataset, config, 2).microbatches) {
+    EXPECT_EQ(m.picture_count() + m.target_count(), config.samples);
+    EXPECT_EQ(m.picture_count(), m.has_pictures() ? m.pictures.size(0) : 0);
+    EXPECT_EQ(m.target_count() * 3, m.has_targets() ? m.targets.size(0) : 0);
+  }
+}
+
 TEST(Batch, TheSameStepGivesTheSameBatchInAnyOrderOfCalls) {
   auto dataset = numbered();
   BatchConfig config;

@@ -6,8 +6,6 @@
 
 #include "bigmac/runtime/gather.h"
 #include "bigmac/runtime/threads_transport.h"
-#include "bigmac/schedule/dependencies.h"
-#include "bigmac/schedule/nest.h"
 #include "tests/runtime/processes.h"
 #include "tests/runtime/toy_model.h"
 
@@ -16,11 +14,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr double kTolerance = 1e-6;  // part of what passes between stages is in single precision
+constexpr double kTolerance = 1e-10;
 
-std::string describe(const Step& step) {
-  return concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches, " G=", step.group, " ",
-                name(step.arrangement));
+std::string describe(const ToyOptions& options) {
+  const Step& step = options.step;
+  return concat(shape(step), " ", name(step.base), " G=", step.group, " ", name(step.arrangement),
+                options.order.empty() ? "" : ", reordered");
 }
 
 ToyResult run_in_threads(const ToyOptions& options) {
@@ -33,60 +32,112 @@ ToyResult run_in_threads(const ToyOptions& options) {
 }
 
 void expect_plain_gradients(const ToyOptions& options) {
-  SCOPED_TRACE(describe(options.step));
+  SCOPED_TRACE(describe(options));
   auto plain = run_plainly(options);
   EXPECT_LT(distance(run_in_threads(options), plain), kTolerance);
   for (const auto& [name, gradient] : plain.gradients) {
-    if (name == "encoder" || name == "generator") continue;
+    if (!name.starts_with("stage")) continue;
     EXPECT_GT(gradient.abs().max().item<double>(), 1e-4) << name;
   }
 }
 
-TEST(Executor, GivesTheGradientsOfPlainAutogradNestedAndThreePhase) {
-  for (int ranks = 1; ranks <= 4; ++ranks)
-    for (int chunks = 1; chunks <= 3; ++chunks)
-      for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
-        for (int64_t units : {1, 3})
-          expect_plain_gradients({toy_step(ranks, chunks, units * ranks, arrangement)});
+struct Shape {
+  int64_t ranks, chunks, microbatches;
+};
+
+struct Shapes {
+  Base base;
+  std::vector<Shape> list;
+};
+void PrintTo(const Shapes& shapes, std::ostream* out) {
+  *out << name(shapes.base);
 }
+
+// For every base one rank, fewer microbatches than ranks, and counts that do not divide each other.
+const Shapes kShapes[] = {
+    {Base::gpipe, {{1, 1, 1}, {2, 1, 3}, {2, 2, 5}, {3, 2, 4}, {4, 1, 2}}},
+    {Base::one_f_one_b, {{1, 1, 3}, {2, 1, 1}, {3, 1, 7}, {4, 1, 2}, {4, 1, 12}}},
+    {Base::interleaved, {{1, 2, 3}, {2, 2, 5}, {2, 3, 1}, {3, 2, 3}, {3, 3, 10}, {4, 2, 13}}},
+    {Base::zb_h1, {{1, 1, 2}, {2, 1, 5}, {3, 1, 2}, {4, 1, 9}}},
+    {Base::zb_v, {{1, 2, 3}, {2, 2, 2}, {2, 2, 5}, {3, 2, 11}, {4, 2, 9}}},
+    {Base::dualpipe_v, {{1, 2, 3}, {2, 2, 3}, {3, 2, 11}, {4, 2, 2}, {4, 2, 9}}},
+};
+
+class Bases : public testing::TestWithParam<Shapes> {};
+
+TEST_P(Bases, GiveTheGradientsOfPlainAutograd) {
+  for (const auto& [ranks, chunks, microbatches] : GetParam().list)
+    for (auto arrangement : {Arrangement::llm_only, Arrangement::nested, Arrangement::three_phase})
+      for (bool in_order : {true, false}) {
+        ToyOptions options{toy_step(ranks, chunks, microbatches, arrangement), {}};
+        options.step.base = GetParam().base;
+        if (!in_order) options.order = toy_order(microbatches);
+        expect_plain_gradients(options);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Executor, Bases, testing::ValuesIn(kShapes), [](const auto& shapes) {
+  std::string text(name(shapes.param.base));
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+});
 
 TEST(Executor, GivesTheGradientsOfPlainAutogradForEveryGroupSize) {
-  for (int ranks = 1; ranks <= 4; ++ranks)
-    for (int chunks = 1; chunks <= 3; ++chunks) {
-      auto step = toy_step(ranks, chunks, 7, Arrangement::llm_only);
-      if (chunks == 1) {
-        expect_plain_gradients({step});
-        continue;
-      }
+  for (int ranks : {2, 3})
+    for (auto arrangement : {Arrangement::llm_only, Arrangement::nested}) {
+      auto step = toy_step(ranks, 2, 7, arrangement);
       for (step.group = ranks; step.group <= step.microbatches; ++step.group)
-        if (int64_t rest = step.microbatches % step.group; rest == 0 || rest >= ranks)
-          expect_plain_gradients({step});
+        expect_plain_gradients({step, {}});
     }
 }
 
-TEST(Executor, GivesTheGradientsOfPlainAutogradForNestedGroupsLargerThanP) {
-  auto step = toy_step(2, 2, 12, Arrangement::nested);
-  step.warmup_units = 6;
-  for (step.group = 2; step.group <= 6; step.group += 2) expect_plain_gradients({step});
+TEST(Executor, GivesTheGradientsOfPlainAutogradForItemsThatAreNotSpread) {
+  for (int chunks : {1, 2}) {
+    auto step = toy_step(3, chunks, 7, Arrangement::nested);
+    step.spread = false;
+    step.generator_unit = 2;
+    expect_plain_gradients({step, toy_order(7)});
+  }
 }
 
-TEST(Executor, RunsAnEncoderWithoutTrainableParameters) {
+TEST(Executor, RunsTablesInWhichARankHasManySharesOfAUnit) {
+  for (auto arrangement : {Arrangement::nested_fill, Arrangement::optimus, Arrangement::megatron})
+    for (auto base : {Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v})
+      for (bool in_order : {true, false}) {
+        bool one_chunk = base == Base::one_f_one_b || base == Base::zb_h1;
+        ToyOptions options{toy_step(3, one_chunk ? 1 : 2, 8, arrangement), {}};
+        options.step.base = base;
+        if (!in_order) options.order = toy_order(8);
+        expect_plain_gradients(options);
+      }
+}
+
+TEST(Executor, RunsTablesWhoseStagesAreOnSomeRanksOnly) {
+  expect_plain_gradients({toy_step(4, 1, 7, Arrangement::disttrain), {}});
+  expect_plain_gradients({toy_step(4, 1, 7, Arrangement::disttrain), toy_order(7)});
+}
+
+TEST(Executor, RunsEncodersWithoutTrainableParameters) {
   for (int ranks : {1, 3})
-    for (auto arrangement : {Arrangement::nested, Arrangement::three_phase}) {
-      ToyOptions options{toy_step(ranks, 2, 2 * ranks, arrangement)};
-      options.trained_encoder = false;
-      expect_plain_gradients(options);
-      EXPECT_FALSE(run_in_threads(options).gradients.contains("encoder"));
-    }
+    for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
+      for (auto base : {Base::interleaved, Base::zb_v}) {
+        ToyOptions options{toy_step(ranks, 2, 2 * ranks, arrangement), {}};
+        options.step.base = base;
+        options.trained_encoders = false;
+        expect_plain_gradients(options);
+        EXPECT_FALSE(run_in_threads(options).gradients.contains("image"));
+      }
 }
 
-TEST(Executor, RunsStepsInWhichNoOrEveryMicrobatchHasEncoderInputOrTarget) {
-  for (uint8_t encoder : {0, 1})
-    for (uint8_t generator : {0, 1}) {
+TEST(Executor, RunsStepsInWhichNoOrEveryMicrobatchHasItems) {
+  for (bool encodes : {false, true})
+    for (bool generates : {false, true}) {
       auto step = toy_step(2, 2, 6, Arrangement::nested);
-      step.encoder.assign(6, encoder);
-      step.generator.assign(6, generator);
-      expect_plain_gradients({step});
+      for (auto& module : step.modules) {
+        bool full = module.kind == Module::encoder ? encodes : generates;
+        module.items = full ? one_item_each("", module.kind, 6).items : std::vector<Item>{};
+      }
+      expect_plain_gradients({step, {}});
     }
 }
 
@@ -96,52 +147,128 @@ TEST(Executor, GivesTheGradientsOfPlainAutogradInProcesses) {
 }
 
 const bool gradients_role = roles::add("executor.gradients", [](Transport& transport, const std::string&) {
-  for (int chunks : {1, 2})
+  for (auto base : {Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v, Base::dualpipe_v})
     for (auto arrangement : {Arrangement::nested, Arrangement::three_phase}) {
-      ToyOptions options{toy_step(3, chunks, 9, arrangement)};
+      bool one_chunk = base == Base::one_f_one_b || base == Base::zb_h1;
+      ToyOptions options{toy_step(3, one_chunk ? 1 : 2, 8, arrangement), toy_order(8)};
+      options.step.base = base;
       auto got = run_rank(options, transport);
       if (transport.rank() != 0) continue;
       double off = distance(got, run_plainly(options));
-      if (!(off < kTolerance)) throw Failure(concat(describe(options.step), ": gradients are off by ", off));
+      if (!(off < kTolerance)) throw Failure(concat(describe(options), ": gradients are off by ", off));
     }
 });
 
 TEST(Executor, AccumulatesTheGradientsOfSeveralSteps) {
-  ToyOptions options{toy_step(2, 2, 4, Arrangement::nested)};
-  auto plain = run_plainly(options);
-  run_threads(2, [&](Transport& transport) {
-    ToyModel model(options, transport.rank());
-    auto schedule = make_schedule(options.step);
-    Executor executor(schedule, transport);
-    for (int step = 0; step < 3; ++step) executor.run(model);
-    for (const auto& [name, parameter] : model.parameters()) {
-      if (name == "encoder" || name == "generator") continue;
-      EXPECT_TRUE(torch::allclose(parameter.grad(), plain.gradients.at(name) * 3, 1e-6, 1e-6)) << name;
-    }
-  });
+  for (auto base : {Base::interleaved, Base::zb_v}) {
+    ToyOptions options{toy_step(2, 2, 4, Arrangement::nested), {}};
+    options.step.base = base;
+    auto plain = run_plainly(options);
+    run_threads(2, [&](Transport& transport) {
+      auto schedule = toy_schedule(options);
+      ToyModel model(options, schedule.step, transport.rank());
+      Executor executor(schedule, transport);
+      for (int step = 0; step < 3; ++step) executor.run(model);
+      for (const auto& [name, parameter] : model.parameters()) {
+        if (!name.starts_with("stage") && name != "first") continue;
+        EXPECT_TRUE(torch::allclose(parameter.grad(), plain.gradients.at(name) * 3, 1e-9, 1e-9)) << name;
+      }
+    });
+  }
+}
+
+// What the model is called for, or gets a gradient of, when this operator runs.
+ToyCall call_of(const Schedule& schedule, const Operator& op) {
+  const Step& step = schedule.step;
+  bool splits = op.phase == Phase::input || op.phase == Phase::weight;
+  ToyCall call{op.module, splits ? Phase::backward : op.phase, op.chunk, {}};
+  if (op.module == Module::backbone) {
+    call.items.push_back({int(step.declared(op.index)), 0});
+    return call;
+  }
+  const Share& share = schedule.shares.list[op.index];
+  call.number = share.module;
+  const auto& items = schedule.module_of(share).items;
+  for (uint32_t i : schedule.shares.items_of(share)) {
+    int number = 0;
+    while (i > uint32_t(number) && items[i - uint32_t(number) - 1].microbatch == items[i].microbatch)
+      ++number;
+    call.items.push_back({int(step.declared(items[i].microbatch)), number});
+  }
+  return call;
 }
 
 TEST(Executor, RunsExactlyItsRowInOrder) {
-  for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
-    for (int ranks : {1, 2, 4})
-      for (int chunks : {1, 2}) {
-        ToyOptions options{toy_step(ranks, chunks, 3 * ranks, arrangement)};
-        SCOPED_TRACE(describe(options.step));
-        auto schedule = make_schedule(options.step);
+  for (auto base : {Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::dualpipe_v})
+    for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
+      for (int ranks : {1, 2, 4}) {
+        bool one_chunk = base == Base::one_f_one_b || base == Base::zb_h1;
+        ToyOptions options{toy_step(ranks, one_chunk ? 1 : 2, 3 * ranks, arrangement), toy_order(3 * ranks)};
+        options.step.base = base;
+        options.every_loss = true;
+        SCOPED_TRACE(describe(options));
+        auto schedule = toy_schedule(options);
         run_threads(ranks, [&](Transport& transport) {
-          ToyModel model(options, transport.rank());
-          model.every_loss = true;
-          std::vector<Operator> ran;
-          model.on_operator = [&](const Operator& op) { ran.push_back(op); };
+          ToyModel model(options, schedule.step, transport.rank());
+          std::vector<ToyCall> calls, expected;
+          model.on_call = [&](const ToyCall& call) { calls.push_back(call); };
           auto result = Executor(schedule, transport).run(model);
           auto row = schedule.row(transport.rank());
-          std::vector<Operator> expected(row.begin(), row.end());
-          EXPECT_TRUE(ran == expected) << "rank " << transport.rank();
+          Dependencies dependencies(schedule);
+          for (const auto& op : row) {
+            bool takes_nothing = dependencies.stage(transport.rank(), op.chunk) == 0 &&
+                                 dependencies.encoder_shares(op.index).empty();
+            if (op.phase == (takes_nothing ? Phase::input : Phase::weight) && op.module == Module::backbone)
+              continue;
+            expected.push_back(call_of(schedule, op));
+          }
+          EXPECT_TRUE(calls == expected) << "rank " << transport.rank();
           std::vector<Operator> recorded;
           for (const auto& slice : result.record.operators) recorded.push_back(slice.op);
-          EXPECT_TRUE(recorded == expected) << "rank " << transport.rank();
+          EXPECT_TRUE(recorded == std::vector<Operator>(row.begin(), row.end()))
+              << "rank " << transport.rank();
         });
       }
+}
+
+// A model that forgets an item.
+class Forgetful : public ToyModel {
+ public:
+  using ToyModel::ToyModel;
+  Module forgets = Module::encoder;
+
+  std::vector<Tensors> encode(int module, std::span<const ModelItem> items) override {
+    auto values = ToyModel::encode(module, items);
+    if (forgets == Module::encoder) values.pop_back();
+    return values;
+  }
+  Output forward(int chunk, int microbatch, const Inputs& inputs) override {
+    auto output = ToyModel::forward(chunk, microbatch, inputs);
+    if (forgets == Module::generator) output.items.clear();
+    return output;
+  }
+};
+
+TEST(Executor, NamesTheOperatorWhoseModelForgotAnItem) {
+  for (auto [forgets, text] :
+       {std::pair(Module::encoder,
+                  "[executor] image F unit 0 items 0,1,2 of microbatch 0: the model gave "
+                  "values of 2 items, not 3"),
+        std::pair(Module::generator,
+                  "[executor] backbone F chunk 0 microbatch 0: the model gave values for 0 "
+                  "items of 'drawing', not 1")}) {
+    ToyOptions options{toy_step(1, 1, 1, Arrangement::nested), {}};
+    auto schedule = toy_schedule(options);
+    Forgetful model(options, schedule.step, 0);
+    model.forgets = forgets;
+    auto transports = make_threads_group(1);
+    try {
+      Executor(schedule, *transports[0]).run(model);
+      ADD_FAILURE() << "ran";
+    } catch (const Failure& failure) {
+      EXPECT_STREQ(failure.what(), text);
+    }
+  }
 }
 
 // Counts what goes over a transport.
@@ -178,12 +305,13 @@ class Counting : public Transport {
 TEST(Executor, SendsAndReceivesWhatTheInboxPlans) {
   for (auto arrangement : {Arrangement::nested, Arrangement::three_phase, Arrangement::llm_only})
     for (int ranks : {1, 2, 3, 4}) {
-      ToyOptions options{toy_step(ranks, 2, 2 * ranks, arrangement)};
-      SCOPED_TRACE(describe(options.step));
-      auto schedule = make_schedule(options.step);
+      ToyOptions options{toy_step(ranks, 2, 2 * ranks + 1, arrangement), {}};
+      if (ranks % 2 == 0) options.step.base = Base::zb_v;
+      SCOPED_TRACE(describe(options));
+      auto schedule = toy_schedule(options);
       run_threads(ranks, [&](Transport& transport) {
         Counting counting(transport);
-        ToyModel model(options, transport.rank());
+        ToyModel model(options, schedule.step, transport.rank());
         Executor(schedule, counting).run(model);
         auto inbox = plan_inbox(schedule, transport.rank());
         for (int peer = 0; peer < ranks; ++peer) {
@@ -198,7 +326,7 @@ TEST(Executor, SendsAndReceivesWhatTheInboxPlans) {
 }
 
 TEST(Executor, RefusesAScheduleForAnotherNumberOfRanks) {
-  auto schedule = make_schedule(toy_step(2, 1, 6, Arrangement::nested));
+  auto schedule = toy_schedule({toy_step(2, 1, 6, Arrangement::nested), {}});
   for (int ranks : {1, 3}) try {
       run_threads(ranks, [&](Transport& transport) { Executor executor(schedule, transport); });
       ADD_FAILURE() << "accepted " << ranks << " ranks";
@@ -209,11 +337,12 @@ TEST(Executor, RefusesAScheduleForAnotherNumberOfRanks) {
 }
 
 // A step of the toy model, timed as a trainer times it.
-Timeline timed_step(const ToyOptions& options, Transport& transport,
-                    const std::function<void(const Operator&)>& on_operator) {
-  ToyModel model(options, transport.rank());
-  model.on_operator = on_operator;
-  auto schedule = make_schedule(options.step);
+Timeline timed_step(
+    const ToyOptions& options, Transport& transport,
+    const std::function<void(const ToyCall&)>& on_call = [](const ToyCall&) {}) {
+  auto schedule = toy_schedule(options);
+  ToyModel model(options, schedule.step, transport.rank());
+  model.on_call = on_call;
   Executor executor(schedule, transport);
   executor.run(model);  // libtorch's first calls are slow
   transport.barrier();
@@ -228,9 +357,9 @@ struct Span {
 
 TEST(Recorder, SplitsEachRanksTimeIntoPartsThatDoNotOverlapAndAddUpToTheStep) {
   for (int chunks : {1, 2}) {
-    ToyOptions options{toy_step(4, chunks, 16, Arrangement::nested)};
+    ToyOptions options{toy_step(4, chunks, 16, Arrangement::nested), {}};
     run_threads(4, [&](Transport& transport) {
-      auto timeline = timed_step(options, transport, [](const Operator&) {});
+      auto timeline = timed_step(options, transport);
       ASSERT_EQ(timeline.rows.size(), 4u);
       auto times = rank_times(timeline);
       for (int rank = 0; rank < 4; ++rank) {
@@ -267,10 +396,10 @@ TEST(Recorder, SplitsEachRanksTimeIntoPartsThatDoNotOverlapAndAddUpToTheStep) {
 
 TEST(Recorder, NamesThePeerAndTheOperatorThatAPlantedDelayIsWaitedFor) {
   constexpr double kDelay = 0.2;
-  ToyOptions options{toy_step(3, 1, 6, Arrangement::llm_only)};
+  ToyOptions options{toy_step(3, 1, 6, Arrangement::llm_only), {}};
   run_threads(3, [&](Transport& transport) {
-    auto timeline = timed_step(options, transport, [&](const Operator& op) {
-      if (transport.rank() == 1 && op == backbone_forward(0, 4))
+    auto timeline = timed_step(options, transport, [&](const ToyCall& call) {
+      if (transport.rank() == 1 && call == ToyCall{Module::backbone, Phase::forward, 0, {{4, 0}}})
         std::this_thread::sleep_for(std::chrono::duration<double>(kDelay));
     });
     double waited = 0, most_elsewhere = 0;
@@ -292,22 +421,21 @@ TEST(Recorder, NamesThePeerAndTheOperatorThatAPlantedDelayIsWaitedFor) {
 }
 
 TEST(Recorder, GivesEveryRankTheSameTimeline) {
-  ToyOptions options{toy_step(4, 2, 8, Arrangement::nested)};
+  ToyOptions options{toy_step(4, 2, 8, Arrangement::nested), {}};
   std::vector<Timeline> timelines(4);
-  run_threads(4, [&](Transport& transport) {
-    timelines[size_t(transport.rank())] = timed_step(options, transport, [](const Operator&) {});
-  });
+  run_threads(
+      4, [&](Transport& transport) { timelines[size_t(transport.rank())] = timed_step(options, transport); });
   auto flat = [](const Timeline& timeline) {
     std::vector<double> all{timeline.start, timeline.end};
     for (const auto& row : timeline.rows) {
       for (const auto& slice : row.operators)
-        all.insert(all.end(), {slice.start, slice.end, double(slice.op.microbatch), double(slice.op.phase)});
+        all.insert(all.end(), {slice.start, slice.end, double(slice.op.index), double(slice.op.phase)});
       for (const auto& interval : row.intervals)
         all.insert(all.end(), {interval.start, interval.end, double(interval.peer), double(interval.spent)});
     }
     return all;
   };
-  auto schedule = make_schedule(options.step);
+  auto schedule = toy_schedule(options);
   for (const auto& timeline : timelines) {
     EXPECT_EQ(flat(timeline), flat(timelines[0]));
     ASSERT_EQ(timeline.rows.size(), 4u);

@@ -14,7 +14,6 @@
 #include "bigmac/runtime/gloo_transport.h"
 #include "bigmac/runtime/launch.h"
 #include "bigmac/runtime/threads_transport.h"
-#include "bigmac/schedule/nest.h"
 #include "tests/runtime/processes.h"
 #include "tests/runtime/toy_model.h"
 
@@ -54,16 +53,16 @@ void run_until_failure(Transport& transport, const Plan& plan) {
       if (transport.rank() == plan.rank && count == plan.after) carry_out(plan.what);
       transport.barrier();
     }
-  ToyOptions options{toy_step(transport.size(), 2, 2 * transport.size(), Arrangement::nested)};
-  ToyModel model(options, transport.rank());
+  ToyOptions options{toy_step(transport.size(), 2, 2 * transport.size(), Arrangement::nested), {}};
+  auto schedule = toy_schedule(options);
+  ToyModel model(options, schedule.step, transport.rank());
   SharedGradients gradients(transport, model.parameters());
   int count = 0;
-  model.on_operator = [&](const Operator&) {
+  model.on_call = [&](const ToyCall&) {
     if (transport.rank() != plan.rank || count++ != plan.after) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(plan.delay));
     carry_out(plan.what);
   };
-  auto schedule = make_schedule(options.step);
   for (;;) {
     Executor(schedule, transport).run(model);
     gradients.sum();

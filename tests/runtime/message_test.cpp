@@ -115,5 +115,22 @@ TEST(Message, HoldsATextOfAnyBytes) {
     EXPECT_EQ(text_of(unpack(pack(message_of(text)))), text);
 }
 
+TEST(Message, OfSeveralJoinedIsSplitIntoThemAgainAlsoAsBytes) {
+  std::vector<Message> parts{{{torch::ones({2, 3}), torch::zeros({1}, torch::kInt64)}, {true, false}},
+                             {},
+                             {{torch::full({4}, 7.0)}, {true}}};
+  for (bool packed : {false, true}) {
+    auto whole = join(parts);
+    auto again = split(packed ? unpack(pack(whole)) : whole);
+    ASSERT_EQ(again.size(), parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_EQ(again[i].needs_gradient, parts[i].needs_gradient);
+      ASSERT_EQ(again[i].tensors.size(), parts[i].tensors.size());
+      for (size_t t = 0; t < parts[i].tensors.size(); ++t)
+        EXPECT_TRUE(torch::equal(again[i].tensors[t], parts[i].tensors[t]));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bigmac

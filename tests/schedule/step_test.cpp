@@ -4,100 +4,100 @@
 
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "bigmac/schedule/dependencies.h"
-#include "bigmac/schedule/nest.h"
+#include "bigmac/schedule/make.h"
 #include "tests/schedule/support.h"
 
 namespace bigmac {
 namespace {
 
-// FACTS.md: P <= G <= M and M mod G is 0 or at least P; V=1 is plain 1F1B, never "interleaved".
-// DESIGN.md: units are groups of P microbatches, so nesting takes multiples of P.
-bool legal_counts(const Step& step, int64_t microbatches, int64_t group) {
-  int64_t ranks = step.ranks;
-  if (group < ranks || group > microbatches) return false;
-  if (microbatches % group != 0 && microbatches % group < ranks) return false;
-  return step.arrangement == Arrangement::llm_only || (microbatches % ranks == 0 && group % ranks == 0);
-}
-
-template <class Legal>
-std::string nearest_by_trying(int64_t from, Legal legal) {
-  std::optional<int64_t> below, above;
-  for (int64_t value = 1; value < 100; ++value) {
-    if (!legal(value)) continue;
-    if (value < from) below = value;
-    if (value > from && !above) above = value;
-  }
-  if (below && above) return concat(*below, " or ", *above);
-  return below ? concat(*below) : above ? concat(*above) : "none";
-}
-
-void expect_the_rule(Step step) {
+// The step is refused, and the message holds all of these.
+void expect_refused(const Step& step, const std::vector<std::string>& parts) {
   SCOPED_TRACE(describe(step));
-  int64_t group = step.group_size();
   auto message = refusal([&] { make_schedule(step); });
-  ASSERT_EQ(message.has_value(), !legal_counts(step, step.microbatches, group)) << message.value_or("");
-  if (!message) return;
-  EXPECT_TRUE(contains(*message,
-                       concat("P=", step.ranks, " V=", step.chunks, " M=", step.microbatches, " G=", group)))
-      << *message;
-  auto for_group =
-      nearest_by_trying(step.microbatches, [&](int64_t m) { return legal_counts(step, m, group); });
-  auto for_count =
-      nearest_by_trying(group, [&](int64_t g) { return legal_counts(step, step.microbatches, g); });
-  EXPECT_TRUE(contains(*message, concat("Nearest legal M for this G: ", for_group,
-                                        "; nearest legal G for this M: ", for_count)))
-      << *message << "\nexpected: " << for_group << "; " << for_count;
+  ASSERT_TRUE(message);
+  for (const auto& part : parts)
+    EXPECT_TRUE(contains(*message, part)) << "lacks '" << part << "': " << *message;
 }
 
-TEST(LegalCounts, OfTheInterleavedBaseAreThoseOfTheRuleAndTheNearestAreNamed) {
+TEST(LegalCounts, OfGroupsAreFromPToMAndTheNearestIsNamed) {
   for (int64_t ranks = 1; ranks <= 6; ++ranks)
     for (int64_t chunks = 2; chunks <= 3; ++chunks)
       for (int64_t microbatches = 1; microbatches <= 4 * ranks; ++microbatches)
-        for (int64_t group = -1; group <= microbatches + 2; ++group)
-          expect_the_rule(backbone_step(ranks, chunks, microbatches, group));
+        for (int64_t group = -1; group <= microbatches + ranks + 2; ++group) {
+          if (group == 0) continue;
+          Step step = backbone_step(ranks, chunks, microbatches, group);
+          int64_t most = std::max(ranks, microbatches);
+          if (ranks <= group && group <= most) {
+            EXPECT_EQ(refusal([&] { make_schedule(step); }), std::nullopt) << describe(step);
+            continue;
+          }
+          expect_refused(step, {concat("P=", ranks, " V=", chunks, " M=", microbatches, " G=", group),
+                                concat("nearest legal G: ", group < ranks ? ranks : most)});
+        }
 }
 
-TEST(LegalCounts, OfNestingAreMultiplesOfPAndTheNearestAreNamed) {
-  for (int64_t ranks = 1; ranks <= 6; ++ranks)
-    for (int64_t microbatches = 1; microbatches <= 4 * ranks; ++microbatches)
-      for (int64_t group = 0; group <= microbatches + 2; ++group) {
-        Step step = nested_step(ranks, 2, microbatches, true, true);
-        step.group = group;
-        step.warmup_units = 100;
-        expect_the_rule(step);
-      }
+TEST(LegalCounts, OfMicrobatchesAreAll) {
+  for (Base base : kBases)
+    for (int64_t ranks = 1; ranks <= 6; ++ranks)
+      for (int64_t chunks : chunks_of(base, 3))
+        for (int64_t microbatches = 1; microbatches <= 3 * ranks; ++microbatches)
+          for (int modules = 0; modules <= 3; ++modules) {
+            Step step = nested(step_of_base(base, ranks, chunks, microbatches), modules & 1, modules & 2);
+            EXPECT_EQ(refusal([&] { make_schedule(step); }), std::nullopt) << describe(step);
+          }
 }
 
-TEST(LegalCounts, OfNestingInto1f1bAreMultiplesOfP) {
-  for (int64_t ranks = 1; ranks <= 8; ++ranks)
-    for (int64_t microbatches = 1; microbatches <= 4 * ranks; ++microbatches) {
-      Step step = nested_step(ranks, 1, microbatches, false, true);
-      SCOPED_TRACE(describe(step));
-      auto message = refusal([&] { make_schedule(step); });
-      ASSERT_EQ(message.has_value(), microbatches % ranks != 0);
-      if (!message) continue;
-      auto nearest = nearest_by_trying(microbatches, [&](int64_t m) { return m % ranks == 0; });
-      EXPECT_TRUE(contains(*message, concat("P=", ranks, " V=1 M=", microbatches))) << *message;
-      EXPECT_TRUE(contains(*message, "nearest legal M: " + nearest)) << *message;
+TEST(LegalCounts, OfChunksAreThoseOfTheBaseAndAnotherBaseIsNamed) {
+  struct Case {
+    Base base;
+    int64_t chunks;
+    std::string instead;  // empty where it is legal
+  };
+  for (const auto& [base, chunks, instead] : {Case{Base::one_f_one_b, 1, ""},
+                                              {Base::one_f_one_b, 2, "V=1 or the base 'interleaved'"},
+                                              {Base::zb_h1, 1, ""},
+                                              {Base::zb_h1, 2, "V=1 or the base 'zb-v'"},
+                                              {Base::interleaved, 1, "V=2 or more, or the base '1f1b'"},
+                                              {Base::interleaved, 2, ""},
+                                              {Base::interleaved, 3, ""},
+                                              {Base::zb_v, 1, "V=2"},
+                                              {Base::zb_v, 2, ""},
+                                              {Base::zb_v, 3, "V=2"},
+                                              {Base::dualpipe_v, 1, "V=2"},
+                                              {Base::dualpipe_v, 2, ""},
+                                              {Base::dualpipe_v, 4, "V=2"},
+                                              {Base::gpipe, 1, ""},
+                                              {Base::gpipe, 3, ""}}) {
+    Step step = step_of_base(base, 2, chunks, 6);
+    if (instead.empty())
+      EXPECT_EQ(refusal([&] { make_schedule(step); }), std::nullopt) << describe(step);
+    else
+      expect_refused(step,
+                     {concat("[", name(base), "]"), concat("P=2 V=", chunks, " M=6"), "take " + instead});
+  }
+}
+
+TEST(LegalCounts, OfGroupsAreNoneForAnyOtherBase) {
+  for (Base base : kBases)
+    if (base != Base::interleaved)
+      for (int64_t group : {-1, 1, 2, 4})
+        expect_refused(step_of_base(base, 2, chunks_of(base, 2).back(), 4, group),
+                       {concat("[", name(base), "] has no groups"), concat("G=", group), "'interleaved'"});
+}
+
+TEST(LegalCounts, OfAGeneratorsUnitAreFromOneToP) {
+  for (int64_t ranks : {1, 3, 4})
+    for (int64_t unit = -2; unit <= ranks + 2; ++unit) {
+      Step step = nested_step(ranks, 1, 5, true, true);
+      step.generator_unit = unit;
+      if (unit >= 0 && unit <= ranks)
+        EXPECT_EQ(refusal([&] { make_schedule(step); }), std::nullopt);
+      else
+        expect_refused(step, {"unit (k)", "1 to P", concat("got ", unit), concat("P=", ranks, " V=1 M=5")});
     }
-}
-
-TEST(LegalCounts, OneChunkIs1f1bAndMoreAreInterleaved) {
-  for (int64_t chunks = 1; chunks <= 3; ++chunks)
-    for (auto base : {Base::one_f_one_b, Base::interleaved}) {
-      Step step = backbone_step(2, chunks, 4);
-      step.base = base;
-      auto message = refusal([&] { make_schedule(step); });
-      ASSERT_EQ(message.has_value(), (chunks == 1) != (base == Base::one_f_one_b));
-      if (!message) continue;
-      EXPECT_TRUE(contains(*message, concat("P=2 V=", chunks, " M=4"))) << *message;
-    }
-  auto message = refusal([] { make_schedule(backbone_step(2, 1, 4, 2)); });
-  ASSERT_TRUE(message);
-  EXPECT_TRUE(contains(*message, "no groups")) << *message;
-  EXPECT_TRUE(contains(*message, "G=2")) << *message;
 }
 
 TEST(BadCounts, AreRefusedByNameWithoutOverflowOrAllocation) {
@@ -110,16 +110,12 @@ TEST(BadCounts, AreRefusedByNameWithoutOverflowOrAllocation) {
                                  int64_t{1} << 40,
                                  std::numeric_limits<int64_t>::max()};
   for (int64_t value : bad)
-    for (int64_t chunks : {1, 2})
+    for (Base base : kBases)
       for (int which = 0; which < 3; ++which) {
-        Step step = backbone_step(2, chunks, 4);
+        Step step = step_of_base(base, 2, chunks_of(base, 2).back(), 4);
         (which == 0 ? step.ranks : which == 1 ? step.chunks : step.microbatches) = value;
-        SCOPED_TRACE(describe(step));
-        auto message = refusal([&] { make_schedule(step); });
-        ASSERT_TRUE(message);
         const char* what = which == 0 ? "ranks (P)" : which == 1 ? "chunks (V)" : "microbatches (M)";
-        EXPECT_TRUE(contains(*message, what)) << *message;
-        EXPECT_TRUE(contains(*message, concat("got ", value))) << *message;
+        expect_refused(step, {what, concat("got ", value)});
       }
 }
 
@@ -128,12 +124,11 @@ TEST(BadCounts, AreRefusedWhereOnlyTheirProductIsTooLarge) {
                                              {1 << 14, 1 << 7, 1 << 7},
                                              {1 << 28, 1, 1},
                                              {1, 1, 1 << 28},
-                                             {1 << 9, 2, (1 << 17) + (1 << 9)}}) {
-    Step step = backbone_step(ranks, chunks, microbatches);
-    auto message = refusal([&] { make_schedule(step); });
-    ASSERT_TRUE(message) << describe(step);
-    EXPECT_TRUE(contains(*message, concat("P=", ranks, " V=", chunks, " M=", microbatches))) << *message;
-  }
+                                             {1 << 9, 2, (1 << 17) + (1 << 9)}})
+    expect_refused(backbone_step(ranks, chunks, microbatches),
+                   {concat("P=", ranks, " V=", chunks, " M=", microbatches), concat(int64_t{1} << 28)});
+  // A split backward is one operator more.
+  expect_refused(step_of_base(Base::zb_h1, 1 << 9, 1, 1 << 18), {"P=512 V=1 M=262144"});
 }
 
 TEST(BadCounts, AHugeGroupIsRefusedAtOnce) {
@@ -143,114 +138,292 @@ TEST(BadCounts, AHugeGroupIsRefusedAtOnce) {
       Step step = nested_step(2, 2, 4, true, false);
       step.arrangement = arrangement;
       step.group = group;
-      SCOPED_TRACE(describe(step));
-      auto message = refusal([&] { make_schedule(step); });
-      ASSERT_TRUE(message);
-      EXPECT_TRUE(contains(*message, concat("G=", group))) << *message;
+      expect_refused(step, {concat("G=", group)});
     }
 }
 
 TEST(BadCounts, MoreChunksThanAnOperatorCanNameAreRefused) {
-  Step step = backbone_step(1, int64_t{UINT16_MAX} + 1, 1);
-  auto message = refusal([&] { make_schedule(step); });
-  ASSERT_TRUE(message);
-  EXPECT_TRUE(contains(*message, "65535")) << *message;
+  expect_refused(backbone_step(1, int64_t{UINT16_MAX} + 1, 1), {"65535"});
 }
 
-TEST(BadFlags, OfAnotherLengthThanTheStepAreRefused) {
-  for (size_t length : {1, 7, 9})
-    for (bool encoder : {true, false}) {
-      Step step = nested_step(2, 2, 8, true, true);
-      (encoder ? step.encoder : step.generator).assign(length, 1);
-      auto message = refusal([&] { make_schedule(step); });
-      ASSERT_TRUE(message);
-      EXPECT_TRUE(contains(*message, encoder ? "encoder" : "generator")) << *message;
-      EXPECT_TRUE(contains(*message, concat(length))) << *message;
-      EXPECT_TRUE(contains(*message, "8")) << *message;
+TEST(BadItems, AreRefusedByModuleItemAndMicrobatch) {
+  auto with = [](std::vector<Item> items) {
+    Step step = nested_step(2, 2, 8, true, true);
+    step.modules[1].items = std::move(items);
+    return step;
+  };
+  EXPECT_EQ(refusal([&] { make_schedule(with({{0, 1}, {0, 0.5}, {7, 1e-300}})); }), std::nullopt);
+  for (double size : {0.0, -0.0, -1.0, std::nan(""), HUGE_VAL, -HUGE_VAL})
+    expect_refused(with({{0, 1}, {3, size}}),
+                   {"module 'picture'", "item 1", "(microbatch 3)", concat("size ", size), "above 0"});
+  expect_refused(with({{0, 1}, {8, 1}}), {"module 'picture'", "item 1", "microbatch 8", "the step has 8"});
+  expect_refused(with({{UINT32_MAX, 1}}), {"item 0", "microbatch 4294967295", "the step has 8"});
+  expect_refused(with({{2, 1}, {5, 1}, {4, 1}}), {"module 'picture'", "item 2", "of microbatch 4",
+                                                  "behind one of 5", "in order of microbatch"});
+}
+
+TEST(BadModules, AreRefusedByName) {
+  Step step = nested_step(2, 2, 8, true, true);
+  step.modules[1].name = "image";
+  expect_refused(step, {"two modules are named 'image'"});
+  step = nested_step(2, 2, 8, true, true);
+  step.modules[0].kind = Module::backbone;
+  expect_refused(step, {"module 'image'", "encoder or a generator"});
+  for (int64_t units : {int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    step = nested_step(2, 2, 8, true, true);
+    step.modules[0].warmup_units = units;
+    expect_refused(step, {"module 'image'", "(W) must be at least 1", concat("got ", units)});
+  }
+}
+
+TEST(BadOrders, ThatAreNoPermutationAreRefusedByMicrobatchAndPosition) {
+  auto with = [](std::vector<uint32_t> order) {
+    Step step = backbone_step(2, 1, 4);
+    step.order = std::move(order);
+    return step;
+  };
+  EXPECT_EQ(refusal([&] { make_schedule(with({3, 1, 0, 2})); }), std::nullopt);
+  EXPECT_EQ(with({3, 1, 0, 2}).declared(0), 3u);
+  EXPECT_EQ(with({}).declared(2), 2u);
+  expect_refused(with({3, 1, 0}), {"has 3 microbatches", "the step has 4"});
+  expect_refused(with({3, 1, 0, 2, 4}), {"has 5 microbatches", "the step has 4"});
+  expect_refused(with({3, 4, 0, 2}), {"microbatch 4 at position 1", "0 to 3"});
+  expect_refused(with({3, 1, 0, 1}), {"microbatch 1 twice", "positions 1 and 3"});
+}
+
+TEST(BadPlacements, AreRefusedByStageAndRank) {
+  Step step = step_of_base(Base::custom, 2, 2, 4);
+  step.stage_ranks = {0, 2, 1, 0};
+  expect_refused(step, {"stage 1 is on rank 2", "ranks 0 to 1"});
+  step.stage_ranks = {0, -1};
+  expect_refused(step, {"stage 1 is on rank -1"});
+  step.stage_ranks = {0, 0, 0, 1};
+  expect_refused(step, {"rank 0 holds more than V=2 stages"});
+}
+
+TEST(BadCosts, ThatAreNegativeOrNotFiniteAreRefusedByName) {
+  auto schedule = make_schedule(nested_step(2, 1, 4, true, true));
+  for (double bad : {-1.0, -1e-300, std::nan(""), HUGE_VAL, -HUGE_VAL})
+    for (int which = 0; which < 8; ++which) {
+      Costs costs{.forward = {1, 1}, .backward = {2, 2}, .weight = {1, 1}, .modules = {{1, 1}, {1, 1}}};
+      const char* names[] = {"backbone forward", "backbone backward", "backbone weight",  "image forward",
+                             "image backward",   "picture forward",   "picture backward", "latency"};
+      double* fields[] = {&costs.forward[1],          &costs.backward[0],
+                          &costs.weight[1],           &costs.modules[0].forward,
+                          &costs.modules[0].backward, &costs.modules[1].forward,
+                          &costs.modules[1].backward, &costs.latency};
+      *fields[which] = bad;
+      auto message = refusal([&] { Durations(schedule, costs); });
+      ASSERT_TRUE(message) << names[which] << " " << bad;
+      EXPECT_TRUE(contains(*message, names[which])) << *message;
+      EXPECT_TRUE(contains(*message, concat("got ", bad))) << *message;
     }
 }
 
+TEST(BadCosts, OfAWrongNumberAreRefusedWithBothCounts) {
+  Step step = nested_step(2, 2, 4, true, true);
+  auto schedule = make_schedule(step);
+  for (size_t length : {0, 2, 3, 5})
+    for (int which = 0; which < 3; ++which) {
+      Costs costs;
+      auto& list = which == 0 ? costs.forward : which == 1 ? costs.backward : costs.weight;
+      list.assign(length, 1.0);
+      if (which == 2 && length == 0) continue;  // half of the backward
+      for (auto message :
+           {refusal([&] { Durations(schedule, costs); }), refusal([&] { make_schedule(step, costs); })}) {
+        ASSERT_TRUE(message) << length;
+        const char* names[] = {"backbone forward", "backbone backward", "backbone weight"};
+        EXPECT_TRUE(contains(*message, names[which])) << *message;
+        EXPECT_TRUE(contains(*message, "4 stages")) << *message;
+        EXPECT_TRUE(contains(*message, concat("got ", length))) << *message;
+      }
+    }
+  auto message = refusal([&] { Durations(schedule, {.modules = std::vector<ModuleCosts>(3)}); });
+  ASSERT_TRUE(message);
+  EXPECT_TRUE(contains(*message, "has 3 encoders and generators, the step has 2")) << *message;
+}
+
+TEST(BadCosts, OfAWeightPartAboveItsBackwardAreRefusedByStage) {
+  auto schedule = make_schedule(step_of_base(Base::zb_h1, 3, 1, 4));
+  auto message = refusal([&] { Durations(schedule, {.backward = {2, 2, 2}, .weight = {1, 2, 2.5}}); });
+  ASSERT_TRUE(message);
+  EXPECT_TRUE(contains(*message, "stage 2")) << *message;
+  EXPECT_TRUE(contains(*message, "2.5")) << *message;
+}
+
+TEST(Costs, OfEveryOperatorAreAsReckoned) {
+  Random random(kSeed);
+  for (Base base : kBases) {
+    Step step = nested(step_of_base(base, 3, chunks_of(base, 3).back(), 7), true, true);
+    for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+    auto costs = random_stage_costs(random, step);
+    auto schedule = make_schedule(step);
+    Durations durations(schedule, costs);
+    Reckoned reckoned(schedule, costs);
+    EXPECT_EQ(durations.longest_backbone(), longest_backbone(costs));
+    for (int rank = 0; rank < schedule.ranks(); ++rank)
+      for (const auto& op : schedule.row(rank))
+        EXPECT_DOUBLE_EQ(durations(rank, op), reckoned(rank, op)) << describe(step) << " " << long_name(op);
+  }
+}
+
 TEST(Names, OfBasesAndSchedulesAreReadBack) {
-  for (auto base : {Base::one_f_one_b, Base::interleaved}) EXPECT_EQ(base_from_name(name(base)), base);
-  for (auto arrangement : {Arrangement::llm_only, Arrangement::nested, Arrangement::three_phase})
+  for (auto base : {Base::gpipe, Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v,
+                    Base::dualpipe_v, Base::custom})
+    EXPECT_EQ(base_from_name(name(base)), base);
+  for (auto arrangement :
+       {Arrangement::llm_only, Arrangement::nested, Arrangement::nested_fill, Arrangement::three_phase,
+        Arrangement::optimus, Arrangement::megatron, Arrangement::disttrain})
     EXPECT_EQ(arrangement_from_name(name(arrangement)), arrangement);
+  for (auto module : {Module::backbone, Module::encoder, Module::generator})
+    EXPECT_EQ(module_from_name(name(module)), module);
+  for (auto sends : {Sends::buffered, Sends::blocking}) EXPECT_EQ(sends_from_name(name(sends)), sends);
 }
 
 TEST(Names, ThatAreUnknownAreRefusedWithTheNearest) {
-  auto base = refusal([] { base_from_name("interleave"); });
-  ASSERT_TRUE(base);
-  EXPECT_TRUE(contains(*base, "'interleave'")) << *base;
-  EXPECT_TRUE(contains(*base, "did you mean 'interleaved'?")) << *base;
-  auto arrangement = refusal([] { arrangement_from_name("nestd"); });
-  ASSERT_TRUE(arrangement);
-  EXPECT_TRUE(contains(*arrangement, "did you mean 'nested'?")) << *arrangement;
-  EXPECT_TRUE(contains(*arrangement, "llm-only, nested, three-phase")) << *arrangement;
+  auto expect = [](auto read, const std::string& text, const std::vector<std::string>& parts) {
+    auto message = refusal([&] { read(text); });
+    ASSERT_TRUE(message) << text;
+    for (const auto& part : parts) EXPECT_TRUE(contains(*message, part)) << *message;
+  };
+  expect(base_from_name, "interleave", {"'interleave'", "did you mean 'interleaved'?"});
+  expect(base_from_name, "zbh1",
+         {"did you mean 'zb-h1'?", "gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v"});
+  expect(arrangement_from_name, "nestd",
+         {"did you mean 'nested'?", "llm-only, nested, nested-fill, three-phase"});
+  expect(module_from_name, "encodr", {"did you mean 'encoder'?"});
+  expect(sends_from_name, "buffred", {"did you mean 'buffered'?"});
   EXPECT_FALSE(contains(*refusal([] { arrangement_from_name("zzzzzzzzzz"); }), "did you mean"));
 }
 
 TEST(Ids, AreDenseAndReadBack) {
-  Step step = nested_step(3, 2, 6, true, true);
-  Ids ids(step);
-  std::vector<int> seen(size_t(ids.count), 0);
-  auto schedule = make_schedule(step);
-  for (int rank = 0; rank < schedule.ranks(); ++rank)
-    for (const auto& op : schedule.row(rank)) {
-      int64_t id = ids.of(rank, op);
-      ASSERT_GE(id, 0);
-      ASSERT_LT(id, ids.count);
-      ++seen[size_t(id)];
-      auto placed = ids.at(id);
-      EXPECT_EQ(placed.rank, rank) << long_name(op);
-      EXPECT_EQ(placed.op, op) << long_name(placed.op);
+  Random random(kSeed);
+  for (Base base : kBases) {
+    Step step = nested(step_of_base(base, 3, chunks_of(base, 2).back(), 7), true, true);
+    for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+    SCOPED_TRACE(describe(step));
+    auto schedule = make_schedule(step);
+    Dependencies dependencies(schedule);
+    std::vector<int> seen(size_t(dependencies.count()), 0);
+    for (int rank = 0; rank < schedule.ranks(); ++rank)
+      for (const auto& op : schedule.row(rank)) {
+        int64_t id = dependencies.of(rank, op);
+        ASSERT_GE(id, 0);
+        ASSERT_LT(id, dependencies.count());
+        EXPECT_EQ(id < dependencies.backbone_count(), op.module == Module::backbone);
+        ++seen[size_t(id)];
+        auto placed = dependencies.at(id);
+        auto expected = op;
+        if (op.phase == Phase::input) expected.phase = Phase::backward;  // they share an id
+        EXPECT_EQ(placed.rank, rank) << long_name(op);
+        EXPECT_EQ(placed.op, expected) << long_name(placed.op);
+      }
+    EXPECT_EQ(*std::max_element(seen.begin(), seen.end()), 1);
+    // What has no operator: a generator's second, and the weight part of a whole backward.
+    int64_t none = std::count(seen.begin(), seen.end(), 0), expected = 0;
+    for (const auto& share : schedule.shares.list)
+      expected += schedule.module_of(share).kind == Module::generator;
+    if (step.splits_backward())
+      for (const auto& op : schedule.operators)
+        expected += op.module == Module::backbone && op.phase == Phase::backward;
+    EXPECT_EQ(none, expected);
+  }
+}
+
+TEST(Stages, OfALoopAreRoundAndOfAVFoldBack) {
+  for (Base base : kBases)
+    for (int64_t chunks : chunks_of(base, 3)) {
+      Step step = step_of_base(base, 4, chunks, 4);
+      Dependencies dependencies(step, {});
+      for (int64_t s = 0; s < step.stages(); ++s) {
+        EXPECT_EQ(rank_of_stage(step, s), rank_in_words(step, s)) << describe(step);
+        EXPECT_EQ(dependencies.rank_of(s), rank_in_words(step, s));
+        EXPECT_EQ(stage_in_words(step, dependencies.rank_of(s), dependencies.chunk_of(s)), s);
+        EXPECT_EQ(dependencies.stage(dependencies.rank_of(s), dependencies.chunk_of(s)), s);
+      }
     }
-  EXPECT_EQ(seen, std::vector<int>(size_t(ids.count), 1));
+}
+
+TEST(Stages, OfACustomTableAreWhereItSays) {
+  Step step = step_of_base(Base::custom, 3, 2, 1);
+  step.stage_ranks = {2, 0, 0, 1};
+  EXPECT_EQ(step.stages(), 4);
+  Dependencies dependencies(step, {});
+  EXPECT_EQ(dependencies.stage(0, 0), 1);
+  EXPECT_EQ(dependencies.stage(0, 1), 2);
+  EXPECT_EQ(dependencies.stage(1, 0), 3);
+  EXPECT_EQ(dependencies.stage(1, 1), -1);
+  EXPECT_EQ(dependencies.stage(2, 0), 0);
+  EXPECT_EQ(dependencies.chunk_of(2), 1);
 }
 
 TEST(Dependencies, AndReceiversAreEachOthersInverse) {
   Random random(kSeed);
-  for (int64_t ranks : {1, 2, 3, 4})
-    for (int64_t chunks : {1, 2, 3})
+  for (Base base : kBases)
+    for (int64_t ranks : {1, 2, 3, 4})
       for (auto arrangement : {Arrangement::llm_only, Arrangement::nested}) {
-        Step step = nested_step(ranks, chunks, 2 * ranks, true, true);
+        Step step = nested(step_of_base(base, ranks, chunks_of(base, 3).back(), 2 * ranks + 1), true, true);
         step.arrangement = arrangement;
-        keep_a_random_half(random, step.encoder);
-        keep_a_random_half(random, step.generator);
+        for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
         SCOPED_TRACE(describe(step));
-        Ids ids(step);
         std::vector<std::pair<int64_t, int64_t>> needed, received;
         auto schedule = make_schedule(step);
+        Dependencies dependencies(schedule);
         for (int rank = 0; rank < schedule.ranks(); ++rank)
           for (const auto& op : schedule.row(rank)) {
-            int64_t own = ids.of(rank, op);
-            for_each_predecessor(step, ids, rank, op, [&](int64_t id, int from) {
-              EXPECT_EQ(ids.at(id).rank, from) << long_name(op);
-              auto needs = ids.at(id).op;
-              bool activations =
-                  needs.module == op.module && needs.phase == Phase::forward && op.phase == Phase::backward;
-              if (!activations) needed.emplace_back(id, own);
+            int64_t own = dependencies.of(rank, op);
+            dependencies.for_each_predecessor(rank, op, [&](int64_t id, int from) {
+              auto [placed_on, needs] = dependencies.at(id);
+              EXPECT_EQ(placed_on, from) << long_name(op);
+              bool own_activations =
+                  needs.module == op.module && needs.phase == Phase::forward && op.phase != Phase::forward;
+              if (!own_activations && op.phase != Phase::weight) needed.emplace_back(id, own);
             });
-            for_each_receiver(step, ids, rank, op, [&](int64_t id, int to) {
-              EXPECT_EQ(ids.at(id).rank, to) << long_name(op);
+            dependencies.for_each_receiver(rank, op, [&](int64_t id, int to) {
+              EXPECT_EQ(dependencies.at(id).rank, to) << long_name(op);
               received.emplace_back(own, id);
             });
           }
         std::sort(needed.begin(), needed.end());
         std::sort(received.begin(), received.end());
         EXPECT_EQ(needed, received);
-        EXPECT_FALSE(needed.empty() && ranks * chunks > 1);
+        EXPECT_EQ(std::adjacent_find(needed.begin(), needed.end()), needed.end()) << "named twice";
+        EXPECT_FALSE(needed.empty() && ranks * step.chunks > 1);
       }
 }
 
 TEST(Operator, HasAShortAndALongName) {
   EXPECT_EQ(short_name(backbone_forward(1, 23)), "F1.23");
   EXPECT_EQ(short_name(backbone_backward(0, 4)), "B0.4");
+  EXPECT_EQ(short_name(backbone(Phase::input, 0, 4)), "I0.4");
+  EXPECT_EQ(short_name(backbone(Phase::weight, 1, 4)), "W1.4");
   EXPECT_EQ(short_name(encoder_forward(5)), "EF5");
   EXPECT_EQ(short_name(encoder_backward(6)), "EB6");
   EXPECT_EQ(short_name(generate(7)), "G7");
   EXPECT_EQ(long_name(backbone_forward(0, 3)), "backbone F chunk 0 microbatch 3");
-  EXPECT_EQ(long_name(backbone_backward(2, 1)), "backbone B chunk 2 microbatch 1");
-  EXPECT_EQ(long_name(encoder_backward(3)), "encoder B microbatch 3");
-  EXPECT_EQ(long_name(generate(11)), "generator G microbatch 11");
+  EXPECT_EQ(long_name(backbone(Phase::weight, 2, 1)), "backbone W chunk 2 microbatch 1");
+  EXPECT_EQ(long_name(encoder_backward(3)), "encoder B share 3");
+  EXPECT_EQ(long_name(generate(11)), "generator G share 11");
+}
+
+TEST(Operator, IsDescribedWithTheItemsThatItRuns) {
+  Step step = nested_step(1, 1, 3, true, false);
+  step.modules[0].items = {{0, 1}, {0, 1}, {2, 1}};
+  auto whole = make_schedule(step);  // one rank, so each unit's share holds all of its items
+  EXPECT_EQ(describe(whole, encoder_forward(0)), "image F unit 0 items 0,1 of microbatch 0");
+  EXPECT_EQ(describe(whole, encoder_backward(1)), "image B unit 2 item 0 of microbatch 2");
+  EXPECT_EQ(item_list(whole, whole.shares.list[0]), "0.0 0.1");
+  step.ranks = 2;
+  step.modules[0].items = {{0, 5}, {1, 1}, {1, 2}, {2, 1}};  // unit 0: 5 | 1 2
+  auto spread = make_schedule(step);
+  EXPECT_EQ(describe(spread, encoder_forward(1)), "image F unit 0 items 0,1 of microbatch 1");
+  step.modules[0].items = {{0, 5}, {0, 1}, {1, 3}, {1, 1.5}};  // unit 0: 5 | 3 1.5 1
+  spread = make_schedule(step);
+  EXPECT_EQ(describe(spread, encoder_forward(1)),
+            "image F unit 0 items 1 of microbatch 0, 0,1 of microbatch 1");
+  EXPECT_EQ(item_list(spread, spread.shares.list[1]), "0.1 1.0 1.1");
+  EXPECT_EQ(describe(spread, backbone_forward(0, 2)), "backbone F chunk 0 microbatch 2");
+  EXPECT_EQ(describe(spread, encoder_forward(9)), "encoder F share 9");  // of no table
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "bigmac/schedule/base.h"
-#include "bigmac/schedule/nest.h"
+#include "bigmac/schedule/make.h"
 #include "tests/schedule/support.h"
 
 namespace bigmac {
@@ -26,22 +26,26 @@ Costs random_costs(Random& random, const Step& step) {
   for (int64_t s = 0; s < step.stages(); ++s) {
     costs.forward.push_back(uniform(random, 0, 3));
     costs.backward.push_back(uniform(random, 0, 3));
+    costs.weight.push_back(uniform(random, 0, costs.backward.back()));
   }
-  costs.encoder_forward = uniform(random, 0, 4);
-  costs.encoder_backward = uniform(random, 0, 4);
-  costs.generator_forward = uniform(random, 0, 4);
-  costs.generator_backward = uniform(random, 0, 4);
+  for (size_t n = 0; n < step.modules.size(); ++n)
+    costs.modules.push_back({uniform(random, 0, 4), uniform(random, 0, 4)});
   costs.latency = uniform(random, 0, 1);
   return costs;
 }
 
 Step random_step(Random& random) {
-  int64_t ranks = integer(random, 1, 6), chunks = integer(random, 1, 4);
-  Step step = nested_step(ranks, chunks, ranks * integer(random, 1, 6), integer(random, 0, 3) > 0,
-                          integer(random, 0, 3) > 0);
-  keep_a_random_half(random, step.encoder);
-  keep_a_random_half(random, step.generator);
-  step.arrangement = Arrangement(integer(random, 0, 2));
+  Base base = kBases[size_t(integer(random, 0, 5))];
+  auto chunks = chunks_of(base, 4);
+  int64_t ranks = integer(random, 1, 6);
+  Step step = step_of_base(base, ranks, chunks[size_t(integer(random, 0, int64_t(chunks.size()) - 1))],
+                           integer(random, 1, 5 * ranks));
+  step = nested(step, integer(random, 0, 3) > 0, integer(random, 0, 3) > 0);
+  if (integer(random, 0, 1) == 1) step.modules.push_back({"audio", Module::encoder, {}});
+  for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+  step.generator_unit = integer(random, 0, ranks);
+  step.arrangement = std::array{Arrangement::nested, Arrangement::three_phase,
+                                Arrangement::llm_only}[size_t(integer(random, 0, 2))];
   return step;
 }
 
@@ -73,28 +77,26 @@ TEST(Simulate, GivesThePublishedStepsOfUnevenStages) {
   }
 }
 
-TEST(Simulate, GivesThePublishedStepsOfBothBases) {
+TEST(Simulate, GivesThePublishedStepsOfEveryBase) {
   for (auto [ranks, microbatches] : {std::pair<int64_t, int64_t>{4, 8}, {8, 64}, {16, 128}, {32, 256}}) {
     double P = double(ranks), M = double(microbatches);
     EXPECT_EQ(step_of(backbone_step(ranks, 1, microbatches), {}), 3 * (M + P - 1));
     EXPECT_EQ(step_of(backbone_step(ranks, 2, microbatches), {}), 6 * M + 3 * (P - 1));
+    EXPECT_EQ(step_of(step_of_base(Base::gpipe, ranks, 1, microbatches), {}), 3 * (M + P - 1));
+    EXPECT_EQ(step_of(step_of_base(Base::zb_h1, ranks, 1, microbatches), {}), 3 * M + (P - 1));
+    EXPECT_EQ(step_of(step_of_base(Base::zb_v, ranks, 2, microbatches), {}), 6 * M + (P - 1));
+    EXPECT_EQ(step_of(step_of_base(Base::dualpipe_v, ranks, 2, microbatches), {}), 6 * M + (P - 1));
   }
 }
 
 TEST(Simulate, StartsEveryOperatorWhenTheOracleSays) {
   Random random(kSeed);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     Step step = random_step(random);
     SCOPED_TRACE(concat(describe(step), " round=", round));
     Costs nominal = random_costs(random, step), costs = random_costs(random, step);
     auto schedule = make_schedule(step, nominal);
-    auto duration = [&](int rank, const Operator& op) {
-      size_t stage = size_t(op.chunk * step.ranks + rank);
-      bool backward = op.phase == Phase::backward;
-      if (op.module == Module::backbone) return (backward ? costs.backward : costs.forward)[stage];
-      if (op.module == Module::encoder) return backward ? costs.encoder_backward : costs.encoder_forward;
-      return costs.generator_forward + costs.generator_backward;
-    };
+    Reckoned duration(schedule, costs);
     auto starts = Oracle(schedule).starts(duration, costs.latency);
     auto timeline = simulate(schedule, costs);
     EXPECT_EQ(timeline.start, 0);
@@ -121,7 +123,7 @@ TEST(Simulate, RefusesATableWithADeadlockInTheCheckersWords) {
   auto rows = rows_of(schedule);
   std::swap(*std::find(rows[0].begin(), rows[0].end(), backbone_forward(0, 1)),
             *std::find(rows[0].begin(), rows[0].end(), backbone_backward(0, 1)));
-  auto crossed = make_table(step, rows);
+  auto crossed = make_table(step, rows, schedule.shares);
   crossed.units = schedule.units;
   auto message = refusal([&] { simulate(crossed, {}); });
   ASSERT_TRUE(message);
@@ -139,104 +141,101 @@ TEST(Simulate, RefusesATableThatMissesWhatAnOperatorNeeds) {
   EXPECT_TRUE(contains(*message, "rank 0 misses backbone F chunk 0 microbatch 1")) << *message;
 }
 
-TEST(Costs, OfAWrongLengthAreRefusedWithBothCounts) {
-  Step step = backbone_step(2, 2, 4);
-  for (size_t length : {0, 2, 3, 5})
-    for (bool forward : {true, false}) {
-      Costs costs;
-      (forward ? costs.forward : costs.backward).assign(length, 1.0);
-      for (auto message : {refusal([&] { simulate(make_schedule(step), costs); }),
-                           refusal([&] { make_schedule(nested_step(2, 2, 4, true, false), costs); })}) {
-        ASSERT_TRUE(message) << length;
-        EXPECT_TRUE(contains(*message, forward ? "backbone forward" : "backbone backward")) << *message;
-        EXPECT_TRUE(contains(*message, "4 stages")) << *message;
-        EXPECT_TRUE(contains(*message, concat("got ", length))) << *message;
-      }
-    }
+TEST(Simulate, RefusesCostsThatDoNotFitTheStep) {
+  auto message = refusal([] { step_of(backbone_step(2, 2, 4), {.forward = {1, 1}}); });
+  ASSERT_TRUE(message);
+  EXPECT_TRUE(contains(*message, "backbone forward needs 1 value or one for each of 4 stages, got 2"))
+      << *message;
 }
 
-TEST(Costs, ThatAreNegativeOrNotFiniteAreRefusedByName) {
-  Step step = backbone_step(2, 1, 4);
-  for (double bad : {-1.0, -1e-300, std::nan(""), HUGE_VAL, -HUGE_VAL})
-    for (int which = 0; which < 7; ++which) {
-      Costs costs{.forward = {1, 1}, .backward = {2, 2}};
-      const char* names[] = {"backbone forward",  "backbone backward",  "encoder forward", "encoder backward",
-                             "generator forward", "generator backward", "latency"};
-      double* fields[] = {&costs.forward[1],       &costs.backward[0],       &costs.encoder_forward,
-                          &costs.encoder_backward, &costs.generator_forward, &costs.generator_backward,
-                          &costs.latency};
-      *fields[which] = bad;
-      auto message = refusal([&] { simulate(make_schedule(step), costs); });
-      ASSERT_TRUE(message) << names[which] << " " << bad;
-      EXPECT_TRUE(contains(*message, names[which])) << *message;
-    }
-}
-
-TEST(Costs, OfZeroMakeAStepOfZero) {
+TEST(Report, OfCostsOfZeroIsAStepOfZero) {
   auto step = report_of(nested_step(2, 2, 4, true, true), {.forward = {0}, .backward = {0}});
   EXPECT_EQ(step.makespan, 0);
   EXPECT_EQ(step.idle_over_total, 0);
   EXPECT_EQ(step.idle_over_busy, 0);
+  EXPECT_EQ(step.lower_bound, 0);
+  EXPECT_EQ(step.ratio_to_lower_bound(), 1);
 }
 
-TEST(Report, GivesBothDefinitionsOfTheBubble) {
-  auto step = report_of(backbone_step(8, 1, 32), {.forward = {1}, .backward = {1}});
-  EXPECT_EQ(step.makespan, 78);
-  EXPECT_NEAR(step.idle_over_total, 7.0 / 39, 1e-12);
-  EXPECT_NEAR(step.idle_over_busy, 7.0 / 32, 1e-12);
-}
-
-TEST(Report, IdealIsThePlainBaseAndTheNestedWorkSpreadOverTheRanks) {
-  Random random(kSeed);
-  for (int round = 0; round < 300; ++round) {
-    Step step = random_step(random);
-    SCOPED_TRACE(concat(describe(step), " round=", round));
-    Costs costs = random_costs(random, step);
-    auto reported = report_of(step, costs);
-    bool nests = step.arrangement != Arrangement::llm_only;
-    double work = 0;
-    for (size_t m = 0; nests && m < size_t(step.microbatches); ++m) {
-      if (step.has_encoder() && step.encoder[m]) work += costs.encoder_forward + costs.encoder_backward;
-      if (step.has_generator() && step.generator[m])
-        work += costs.generator_forward + costs.generator_backward;
-    }
-    double plain = step_of(without_nesting(step), costs);
-    double ideal = plain + work / double(step.ranks);
-    EXPECT_NEAR(reported.ideal, ideal, 1e-9 * ideal);
-    EXPECT_NEAR(reported.ratio_to_ideal(), reported.makespan / ideal, 1e-9);
+TEST(Report, GivesTheSameBubbleForGPipeAnd1f1bByBothDefinitions) {
+  for (Base base : {Base::gpipe, Base::one_f_one_b}) {
+    auto step = report_of(step_of_base(base, 8, 1, 32), {.forward = {1}, .backward = {1}});
+    EXPECT_EQ(step.makespan, 78);
+    EXPECT_NEAR(step.idle_over_total, 7.0 / 39, 1e-12);
+    EXPECT_NEAR(step.idle_over_busy, 7.0 / 32, 1e-12);
   }
 }
 
-TEST(Report, LowerBoundIsTheWorkPerRankOrTheLongestChainAndNeverAboveTheStep) {
+TEST(Report, IdealIsThePlainBaseAndTheNestedWorkSpreadOverTheRanks) {
   Random random(kSeed);
   for (int round = 0; round < 500; ++round) {
     Step step = random_step(random);
     SCOPED_TRACE(concat(describe(step), " round=", round));
     Costs costs = random_costs(random, step);
     auto reported = report_of(step, costs);
-    EXPECT_LE(reported.lower_bound, reported.makespan * (1 + 1e-9));
-    // A microbatch's way: encoder, up the stages, generator, down the stages, encoder.
-    bool nests = step.arrangement != Arrangement::llm_only;
-    double work = 0, longest = 0;
-    for (int64_t m = 0; m < step.microbatches; ++m) {
-      bool encodes = nests && step.has_encoder() && step.encoder[size_t(m)];
-      bool generates = nests && step.has_generator() && step.generator[size_t(m)];
-      double own = 0, hops = step.ranks > 1 ? 2 * double(step.stages() - 1) : 0;
-      for (int64_t s = 0; s < step.stages(); ++s) own += costs.forward[size_t(s)] + costs.backward[size_t(s)];
-      if (encodes) {
-        own += costs.encoder_forward + costs.encoder_backward;
-        hops += m % step.ranks == 0 ? 0 : 2;
-      }
-      if (generates) {
-        own += costs.generator_forward + costs.generator_backward;
-        hops += m % step.ranks == step.ranks - 1 ? 0 : 2;
-      }
-      work += own;
-      longest = std::max(longest, own + hops * costs.latency);
-    }
-    double expected = std::max(work / double(step.ranks), longest);
-    EXPECT_NEAR(reported.lower_bound, expected, 1e-9 * expected);
+    double work = 0;
+    for (size_t n = 0; step.arrangement != Arrangement::llm_only && n < step.modules.size(); ++n)
+      for (const auto& item : step.modules[n].items)
+        work += item.size * (costs.modules[n].forward + costs.modules[n].backward);
+    auto base = make_schedule(without_nesting(step));
+    double ideal = Oracle(base).length(Reckoned(base, costs), costs.latency) + work / double(step.ranks);
+    ASSERT_TRUE(reported.ideal);
+    EXPECT_NEAR(*reported.ideal, ideal, 1e-9 * ideal);
+    EXPECT_NEAR(*reported.ratio_to_ideal(), reported.makespan / ideal, 1e-9);
   }
+}
+
+TEST(Report, HasNoIdealForATableThatWasNotMadeFromABase) {
+  auto schedule = make_schedule(backbone_step(2, 1, 4));
+  schedule.step.base = Base::custom;
+  auto reported = report(schedule, {}, simulate(schedule, {}));
+  EXPECT_FALSE(reported.ideal);
+  EXPECT_FALSE(reported.ratio_to_ideal());
+  EXPECT_EQ(reported.makespan, 15);
+  auto json = nlohmann::json::parse(to_json(reported));
+  EXPECT_FALSE(json.contains("ideal"));
+  EXPECT_FALSE(json.contains("ratio_to_ideal"));
+}
+
+TEST(Report, LowerBoundIsTheWorkPerRankOrTheLongestChainAndNeverAboveTheStep) {
+  Random random(kSeed);
+  int chains = 0, works = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Step step = random_step(random);
+    SCOPED_TRACE(concat(describe(step), " round=", round));
+    Costs costs = random_costs(random, step);
+    auto schedule = make_schedule(step, costs);
+    auto reported = report(schedule, costs, simulate(schedule, costs));
+    Reckoned duration(schedule, costs);
+    double work = 0;
+    for (int rank = 0; rank < schedule.ranks(); ++rank)
+      for (const auto& op : schedule.row(rank)) work += duration(rank, op);
+    work /= double(step.ranks);
+    double chain = Oracle(schedule).longest_chain(duration, costs.latency);
+    double expected = std::max(work, chain);
+    EXPECT_NEAR(reported.lower_bound, expected, 1e-9 * expected);
+    EXPECT_LE(reported.lower_bound, reported.makespan * (1 + 1e-9));
+    EXPECT_NEAR(reported.ratio_to_lower_bound(), reported.makespan / expected, 1e-9);
+    ++(chain > work ? chains : works);
+  }
+  EXPECT_GT(chains, 100);
+  EXPECT_GT(works, 100);
+}
+
+// By hand: one item of each kind, P=2, V=1, M=1, a hop of 0.25. EF 1, F 1 + 1 with a hop, G 5 on rank 0 with
+// a hop there and back, B 2 + 2 with a hop, EB 3.
+TEST(Report, LowerBoundOfOneMicrobatchIsItsWholeWay) {
+  Step step = nested_step(2, 1, 1, true, true);
+  Costs costs{.modules = {{1, 3}, {2, 3}}, .latency = 0.25};
+  auto reported = report_of(step, costs);
+  EXPECT_DOUBLE_EQ(reported.lower_bound, 1 + 2 + 5 + 4 + 3 + 4 * 0.25);
+  EXPECT_DOUBLE_EQ(reported.makespan, reported.lower_bound);
+}
+
+// The gradient goes down by way of I alone: F 1 + 1, I 1 + 1, W 1 behind.
+TEST(Report, LowerBoundOfASplitBackwardGoesByWayOfTheInputGradients) {
+  EXPECT_DOUBLE_EQ(report_of(step_of_base(Base::zb_h1, 2, 1, 1), {}).lower_bound, 5);
+  EXPECT_DOUBLE_EQ(report_of(backbone_step(2, 1, 1), {}).lower_bound, 6);
 }
 
 TEST(Report, RanksAreBusyWithTheirOperatorsAndIdleTheRest) {
@@ -247,8 +246,13 @@ TEST(Report, RanksAreBusyWithTheirOperatorsAndIdleTheRest) {
     Costs costs = random_costs(random, step);
     auto schedule = make_schedule(step, costs);
     auto reported = report(schedule, costs, simulate(schedule, costs));
+    Reckoned duration(schedule, costs);
     double busy = 0, idle = 0;
-    for (const auto& time : reported.times) {
+    for (int rank = 0; rank < schedule.ranks(); ++rank) {
+      const auto& time = reported.times[size_t(rank)];
+      double work = 0;
+      for (const auto& op : schedule.row(rank)) work += duration(rank, op);
+      EXPECT_NEAR(time.busy, work, 1e-9 * reported.makespan);
       EXPECT_NEAR(time.busy + time.idle, reported.makespan, 1e-9 * reported.makespan);
       EXPECT_EQ(time.wait, 0);
       EXPECT_EQ(time.transfer, 0);
@@ -259,46 +263,36 @@ TEST(Report, RanksAreBusyWithTheirOperatorsAndIdleTheRest) {
     EXPECT_NEAR(reported.idle_over_total, idle / (busy + idle), 1e-9);
     EXPECT_NEAR(reported.idle_over_busy, idle / busy, 1e-9);
     EXPECT_EQ(reported.peaks, peak_live(schedule));
+    ASSERT_EQ(reported.modules.size(), step.modules.size());
+    for (size_t n = 0; n < step.modules.size(); ++n) EXPECT_EQ(reported.modules[n], step.modules[n].name);
   }
 }
 
-TEST(Report, CountsWarmUpUnitsOnlyOfAnEncoderThatIsNested) {
-  EXPECT_EQ(report_of(nested_step(2, 2, 16, true, false), {}).warmup_units, 3);
-  EXPECT_EQ(report_of(nested_step(2, 2, 4, true, false), {}).warmup_units, 2);
-  EXPECT_EQ(report_of(nested_step(2, 2, 16, false, true), {}).warmup_units, 0);
-  EXPECT_EQ(report_of(without_nesting(nested_step(2, 2, 16, true, true)), {}).warmup_units, 0);
-}
-
 TEST(Report, AsJsonHoldsEveryField) {
-  auto reported = report_of(nested_step(8, 2, 64, true, true), {.encoder_forward = 0.5,
-                                                                .encoder_backward = 1,
-                                                                .generator_forward = 2,
-                                                                .generator_backward = 4,
-                                                                .latency = 0});
+  auto reported = report_of(nested_step(8, 2, 64, true, true), {.modules = {{0.5, 1}, {2, 4}}});
   auto json = nlohmann::ordered_json::parse(to_json(reported));
   std::vector<std::string> keys, rank_keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"makespan", "ideal", "ratio_to_ideal", "lower_bound",
-                                            "idle_over_total", "idle_over_busy", "warmup_units", "ranks"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"makespan", "ideal", "ratio_to_ideal", "lower_bound",
+                                      "ratio_to_lower_bound", "idle_over_total", "idle_over_busy", "ranks"}));
   EXPECT_EQ(json["makespan"], 465);
   EXPECT_EQ(json["ideal"], 465);
   EXPECT_EQ(json["ratio_to_ideal"], 1);
   EXPECT_EQ(json["lower_bound"], reported.lower_bound);
+  EXPECT_EQ(json["ratio_to_lower_bound"], 465 / reported.lower_bound);
   EXPECT_EQ(json["idle_over_total"], reported.idle_over_total);
   EXPECT_EQ(json["idle_over_busy"], reported.idle_over_busy);
-  EXPECT_EQ(json["warmup_units"], 3);
   ASSERT_EQ(json["ranks"].size(), 8);
   for (const auto& [key, value] : json["ranks"][0].items()) rank_keys.push_back(key);
-  EXPECT_EQ(rank_keys, (std::vector<std::string>{"rank", "busy", "idle", "peak_encoder_units",
-                                                 "peak_generator_units", "peak_backbone_in_flight"}));
+  EXPECT_EQ(rank_keys, (std::vector<std::string>{"rank", "busy", "idle", "peak_units", "peak_in_flight"}));
   for (size_t rank = 0; rank < 8; ++rank) {
     const auto& on_rank = json["ranks"][rank];
     EXPECT_EQ(on_rank["rank"], rank);
     EXPECT_EQ(on_rank["busy"], 8 * 1.5 + 8 * 6.0 + 64 * 2 * 3.0);
     EXPECT_EQ(on_rank["idle"], 465 - on_rank["busy"].get<double>());
-    EXPECT_EQ(on_rank["peak_encoder_units"], 3);
-    EXPECT_EQ(on_rank["peak_generator_units"], 1);
-    EXPECT_EQ(on_rank["peak_backbone_in_flight"], 31 - 2 * int(rank));
+    EXPECT_EQ(on_rank["peak_units"], (nlohmann::ordered_json{{"image", 3.0}, {"picture", 1.0}}));
+    EXPECT_EQ(on_rank["peak_in_flight"], 31 - 2 * int(rank));
   }
 }
 

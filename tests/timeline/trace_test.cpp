@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/make.h"
+#include "tests/schedule/support.h"
 
 namespace bigmac {
 namespace {
@@ -30,7 +32,7 @@ class Trace : public testing::Test {
 
   Json written(const Timeline& timeline, double second = 1) const {
     auto path = (folder_ / "trace.json").string();
-    write_trace(timeline, path, second);
+    write_trace(schedule(), timeline, path, second);
     std::ifstream file(path);
     return Json::parse(file);  // strict: no comments, no trailing commas, no NaN
   }
@@ -38,7 +40,7 @@ class Trace : public testing::Test {
   // The message of the Failure that writing to `path` ends in.
   static std::string failure(const std::string& path) {
     try {
-      write_trace(two_ranks(), path);
+      write_trace(schedule(), two_ranks(), path);
     } catch (const Failure& error) {
       return error.what();
     }
@@ -46,9 +48,18 @@ class Trace : public testing::Test {
     return {};
   }
 
+  // The caller's microbatches 3, 2, 1, 0 stand at positions 0 to 3. Images of unit 0: 5 | 2 1; of unit 1: 1
+  // | 1.
+  static Schedule schedule() {
+    Step step = nested_step(2, 2, 4, true, true);
+    step.modules[0].items = {{0, 1}, {0, 5}, {1, 2}, {2, 1}, {3, 1}};
+    step.order = {3, 2, 1, 0};
+    return make_schedule(step);
+  }
+
   static Timeline two_ranks() {
     Timeline timeline{.start = 10, .end = 20, .rows = std::vector<Timeline::Row>(2)};
-    auto f = backbone_forward(1, 3), e = encoder_backward(5), g = generate(6);
+    auto f = backbone_forward(1, 3), e = encoder_backward(1), g = generate(6);
     timeline.rows[0].operators = {{f, 12, 15}, {e, 16, 18}};
     timeline.rows[0].intervals = {{Spent::transfer, -1, f, 10, 12}, {Spent::wait, 1, e, 15, 16}};
     timeline.rows[1].operators = {{g, 13, 17.5}};
@@ -88,21 +99,22 @@ TEST_F(Trace, ShowsOperatorsAndWaitsOnThreadsOfTheirRankInMicrosecondsFromTheSta
     if (event["ph"] == "X") events.push_back(event);
   auto expected = Json::parse(R"([
     {"name": "F1.3", "cat": "backbone", "ph": "X", "pid": 0, "tid": 0, "ts": 2e6, "dur": 3e6,
-     "args": {"module": "backbone", "operator": "F", "chunk": 1, "microbatch": 3}},
-    {"name": "EB5", "cat": "encoder", "ph": "X", "pid": 0, "tid": 0, "ts": 6e6, "dur": 2e6,
-     "args": {"module": "encoder", "operator": "B", "chunk": 0, "microbatch": 5}},
+     "args": {"module": "backbone", "operator": "F", "chunk": 1, "microbatch": 0, "position": 3}},
+    {"name": "EBu0", "cat": "encoder", "ph": "X", "pid": 0, "tid": 0, "ts": 6e6, "dur": 2e6,
+     "args": {"module": "image", "operator": "B", "unit": 0,
+              "items": [{"item": 0, "microbatch": 3, "size": 1}, {"item": 2, "microbatch": 2, "size": 2}]}},
     {"name": "transfer F1.3", "cat": "transfer", "ph": "X", "pid": 0, "tid": 1, "ts": 0, "dur": 2e6,
      "args": {"for": "backbone F chunk 1 microbatch 3", "peer": -1}},
-    {"name": "wait EB5", "cat": "wait", "ph": "X", "pid": 0, "tid": 1, "ts": 5e6, "dur": 1e6,
-     "args": {"for": "encoder B microbatch 5", "peer": 1}},
-    {"name": "G6", "cat": "generator", "ph": "X", "pid": 1, "tid": 0, "ts": 3e6, "dur": 4.5e6,
-     "args": {"module": "generator", "operator": "G", "chunk": 0, "microbatch": 6}}])");
+    {"name": "wait EBu0", "cat": "wait", "ph": "X", "pid": 0, "tid": 1, "ts": 5e6, "dur": 1e6,
+     "args": {"for": "image B unit 0 items 0 of microbatch 0, 0 of microbatch 1", "peer": 1}},
+    {"name": "G2", "cat": "generator", "ph": "X", "pid": 1, "tid": 0, "ts": 3e6, "dur": 4.5e6,
+     "args": {"module": "picture", "operator": "G", "unit": 1, "items": [{"item": 2, "microbatch": 1, "size": 1}]}}])");
   EXPECT_EQ(events, expected);
 }
 
 TEST_F(Trace, TakesTheLengthOfASecond) {
   auto trace = written(two_ranks(), 1000);
-  EXPECT_EQ(trace["traceEvents"].back()["name"], "G6");
+  EXPECT_EQ(trace["traceEvents"].back()["name"], "G2");
   EXPECT_EQ(trace["traceEvents"].back()["dur"], 4500);
 }
 

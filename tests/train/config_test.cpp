@@ -24,6 +24,10 @@ TEST(Configuration, ReadsWhatItWrites) {
   config.batch.microbatches = 16;
   config.optimizer.learning_rate = 1.0 / 3;
   config.schedule = Arrangement::three_phase;
+  config.base = Base::zb_v;
+  config.warmup_units = 5;
+  config.generator_unit = 2;
+  config.order = Order::balanced;
   config.ranks_as = RanksAs::processes;
   config.dtype = "float64";
   config.complete();
@@ -31,6 +35,8 @@ TEST(Configuration, ReadsWhatItWrites) {
   EXPECT_EQ(to_yaml(again), to_yaml(config));
   EXPECT_EQ(again.optimizer.learning_rate, config.optimizer.learning_rate);
   EXPECT_EQ(again.schedule, Arrangement::three_phase);
+  EXPECT_EQ(again.base, Base::zb_v);
+  EXPECT_EQ(again.order, Order::balanced);
   EXPECT_EQ(again.encoder.out, 64);
 }
 
@@ -72,17 +78,41 @@ TEST(Configuration, NamesAValueOfTheWrongKind) {
   EXPECT_EQ(
       error_of("parallel: {schedule: nestd}\n"),
       "run.yaml:1:22: parallel.schedule: unknown schedule 'nestd' (did you mean 'nested'?); known: llm-only, "
-      "nested, three-phase");
+      "nested, nested-fill, three-phase, optimus, megatron, disttrain");
+  EXPECT_EQ(
+      error_of("parallel: {base: 1f1c}\n"),
+      "run.yaml:1:18: parallel.base: unknown base schedule '1f1c' (did you mean '1f1b'?); known: gpipe, "
+      "1f1b, interleaved, zb-h1, zb-v, dualpipe-v, custom");
+  EXPECT_EQ(
+      error_of("parallel: {order: balancd}\n"),
+      "run.yaml:1:19: parallel.order: unknown order 'balancd' (did you mean 'balanced'?); known: as-is, "
+      "balanced");
+}
+
+TEST(Configuration, TakesTheBaseFromTheChunksWhereNoneIsGiven) {
+  EXPECT_EQ(step_of(parse_config("parallel: {vpp: 1}\n", "run.yaml")).base, Base::one_f_one_b);
+  EXPECT_EQ(step_of(parse_config("parallel: {pp: 2, vpp: 2}\n", "run.yaml")).base, Base::interleaved);
+  EXPECT_EQ(step_of(parse_config("parallel: {pp: 2, vpp: 2, base: dualpipe-v}\n", "run.yaml")).base,
+            Base::dualpipe_v);
 }
 
 TEST(Configuration, RefusesWhatDoesNotFitTogether) {
-  EXPECT_NE(error_of("parallel: {pp: 4, vpp: 2}\nbatch: {microbatches: 6}\n").find("P=4 V=2 M=6"),
+  EXPECT_NE(error_of("parallel: {pp: 4, vpp: 2, base: zb-h1}\n")
+                .find("[zb-h1] holds one chunk a rank, got P=4 V=2 M=8; take V=1 or the base 'zb-v'"),
             std::string::npos);
+  EXPECT_NE(error_of("parallel: {base: custom}\n").find("a custom base has no order of its own"),
+            std::string::npos);
+  EXPECT_NE(error_of("parallel: {pp: 2, generator_unit: 3}\n")
+                .find("the generator's unit (k) must be 1 to P microbatches, or 0 for P, got 3"),
+            std::string::npos);
+  EXPECT_NE(error_of("parallel: {warmup_units: -1}\n").find("got -1"), std::string::npos);
   EXPECT_NE(error_of("parallel: {pp: 0}\n").find("ranks (P) must be at least 1, got 0"), std::string::npos);
   EXPECT_NE(error_of("parallel: {vpp: -2}\n").find("chunks (V) must be at least 1, got -2"),
             std::string::npos);
   EXPECT_NE(error_of("batch: {microbatches: 99999999999}\n").find("microbatches (M)"), std::string::npos);
   EXPECT_NE(error_of("parallel: {schedule: llm-only}\n").find("llm-only leaves the encoder"),
+            std::string::npos);
+  EXPECT_NE(error_of("parallel: {pp: 3, schedule: disttrain}\n").find("take nested or three-phase"),
             std::string::npos);
   EXPECT_NE(error_of("backbone: {heads: 3}\n").find("heads"), std::string::npos);
   EXPECT_NE(error_of("encoder: {picture: 30}\n").find("30"), std::string::npos);
@@ -93,7 +123,8 @@ TEST(Configuration, RefusesWhatDoesNotFitTogether) {
 
 TEST(Configuration, WithTooFewWarmupUnitsNamesTheLeast) {
   auto error = error_of("parallel: {pp: 4, vpp: 2, warmup_units: 2}\nbatch: {microbatches: 32}\n");
-  EXPECT_NE(error.find("encoder warm-up units (W) must be at least 3 for P=4 V=2 M=32"), std::string::npos)
+  EXPECT_NE(error.find("[nest] warm-up units (W) of 'image' must be at least 3 for P=4 V=2 M=32"),
+            std::string::npos)
       << error;
 }
 

@@ -132,10 +132,61 @@ TEST_P(Gradients, OfProcessesEqualThePlainLoopsInSingle) {
 INSTANTIATE_TEST_SUITE_P(Cuts, Gradients, testing::ValuesIn(kCuts),
                          [](const auto& cut) { return concat("P", cut.param.pp, "V", cut.param.vpp); });
 
+struct BaseCut {
+  Base base;
+  int64_t pp, vpp, microbatches;
+};
+void PrintTo(const BaseCut& cut, std::ostream* out) {
+  *out << name(cut.base) << " P=" << cut.pp << " V=" << cut.vpp << " M=" << cut.microbatches;
+}
+
+class BaseGradients : public testing::TestWithParam<BaseCut> {};
+
+TEST_P(BaseGradients, EqualThePlainLoopsInDouble) {
+  for (auto arrangement : kArrangements)
+    for (auto order : {Order::as_is, Order::balanced}) {
+      auto config = small_config(GetParam().pp, GetParam().vpp, GetParam().microbatches, "float64");
+      config.base = GetParam().base;
+      config.schedule = arrangement;
+      config.order = order;
+      SCOPED_TRACE(name(arrangement));
+      expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, BaseGradients,
+                         testing::Values(BaseCut{Base::gpipe, 3, 2, 7}, BaseCut{Base::one_f_one_b, 4, 1, 3},
+                                         BaseCut{Base::interleaved, 4, 2, 13}, BaseCut{Base::zb_h1, 1, 1, 3},
+                                         BaseCut{Base::zb_h1, 4, 1, 9}, BaseCut{Base::zb_v, 2, 2, 2},
+                                         BaseCut{Base::zb_v, 4, 2, 11}, BaseCut{Base::dualpipe_v, 2, 2, 5},
+                                         BaseCut{Base::dualpipe_v, 4, 2, 11}));
+
+TEST(Gradients, OfSeveralDrawsOfATargetEqualThePlainLoops) {
+  for (auto base : {Base::interleaved, Base::zb_v}) {
+    auto config = small_config(2, 2, 7, "float64");
+    config.base = base;
+    config.batch.draws = 3;
+    config.batch.samples = 5;
+    config.generator_unit = 1;
+    expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
+  }
+}
+
+TEST(Gradients, OfArrangementsWithoutUnitsEqualThePlainLoops) {
+  for (auto arrangement : {Arrangement::nested_fill, Arrangement::optimus, Arrangement::megatron}) {
+    auto config = small_config(3, 1, 8, "float64");
+    config.schedule = arrangement;
+    expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
+  }
+}
+
 TEST(Gradients, OfUntiedEmbeddingsEqualThePlainLoops) {
-  auto config = small_config(4, 2, kMicrobatches, "float64");
-  config.backbone.tied_embeddings = false;
-  expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
+  for (auto base : {Base::interleaved, Base::zb_v}) {
+    auto config = small_config(4, 2, kMicrobatches, "float64");
+    config.base = base;
+    config.backbone.tied_embeddings = false;
+    expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
+  }
 }
 
 TEST(Gradients, OfAStepWithoutPicturesAreZeroForTheEncoder) {
@@ -155,7 +206,7 @@ TEST(Gradients, OfAStepWithoutPicturesAreZeroForTheEncoder) {
 }
 
 TEST(Gradients, OfMoreStagesThanLayersEqualThePlainLoops) {
-  auto config = small_config(4, 3, kMicrobatches, "float64");
+  auto config = small_config(4, 3, kMicrobatches, "float64");  // some stages hold none
   expect_equal(run_in_threads(config, 1), run_plain(config, 1), 1e-10);
 }
 

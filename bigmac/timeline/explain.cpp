@@ -1,0 +1,124 @@
+#include "bigmac/timeline/explain.h"
+
+#include <algorithm>
+
+namespace bigmac {
+namespace {
+
+// Of measured times, what ended this share of the step's length before is still what was waited for.
+constexpr double kSameMoment = 1e-9;
+
+// Every operator's slice by id.
+class Slices {
+ public:
+  Slices(const Schedule& schedule, const Timeline& timeline)
+      : timeline_(timeline), dependencies_(schedule), places_(dependencies_.count(), {-1, -1}) {
+    for (int rank = 0; rank < int(timeline.rows.size()); ++rank) {
+      const auto& row = timeline.rows[rank].operators;
+      for (size_t p = 0; p < row.size(); ++p) places_[dependencies_.of(rank, row[p].op)] = {rank, int64_t(p)};
+    }
+  }
+
+  struct Place {
+    int rank;
+    int64_t position;
+  };
+  Place place_of(int rank, const Operator& op) const { return places_[dependencies_.of(rank, op)]; }
+  const Slice& at(Place place) const { return timeline_.rows[place.rank].operators[place.position]; }
+
+  // Of what an operator needs of other ranks, what ended last. What it needs of its own ended before the
+  // operator before it in the row did.
+  std::optional<Place> last_input(Place place) const {
+    std::optional<Place> last;
+    dependencies_.for_each_predecessor(place.rank, at(place).op, [&](int64_t id, int from) {
+      Place input = places_[id];
+      if (from != place.rank && input.rank >= 0 && (!last || at(input).end > at(*last).end)) last = input;
+    });
+    return last;
+  }
+
+  struct Binding {
+    Cause cause;
+    Place place;  // of what was waited for; none for Cause::start
+  };
+  Binding binding(Place place) const {
+    auto input = last_input(place);
+    if (place.position > 0) {
+      Place row{place.rank, place.position - 1};
+      if (!input || at(row).end + kSameMoment * timeline_.length() >= at(place).start)
+        return {Cause::row, row};
+    }
+    return input ? Binding{Cause::input, *input} : Binding{Cause::start, {}};
+  }
+
+ private:
+  const Timeline& timeline_;
+  Dependencies dependencies_;
+  std::vector<Place> places_;
+};
+
+void find_reason(const Slices& slices, Wait& wait) {
+  if (!wait.next) return;
+  auto at = slices.last_input(slices.place_of(wait.rank, wait.next->op));
+  if (!at) return;
+  wait.input = RanOn{at->rank, slices.at(*at)};
+  while (at && slices.at(*at).end > wait.start) {
+    const Slice& slice = slices.at(*at);
+    double share = slice.end - std::max(slice.start, wait.start);
+    if (share > wait.culprit_time) {
+      wait.culprit = RanOn{at->rank, slice};
+      wait.culprit_time = share;
+    }
+    auto [cause, before] = slices.binding(*at);
+    at = cause == Cause::start ? std::nullopt : std::optional(before);
+  }
+}
+
+}  // namespace
+
+std::vector<PathStep> critical_path(const Schedule& schedule, const Timeline& timeline) {
+  Slices slices(schedule, timeline);
+  std::optional<Slices::Place> at;
+  for (int rank = 0; rank < int(timeline.rows.size()); ++rank) {
+    const auto& row = timeline.rows[rank].operators;
+    if (!row.empty() && (!at || row.back().end > slices.at(*at).end)) at = {rank, int64_t(row.size()) - 1};
+  }
+  std::vector<PathStep> path;
+  while (at) {
+    const Slice& slice = slices.at(*at);
+    auto [cause, before] = slices.binding(*at);
+    double since = cause == Cause::start ? timeline.start : slices.at(before).end;
+    path.push_back({at->rank, slice, cause, std::max(0.0, slice.start - since)});
+    at = cause == Cause::start ? std::nullopt : std::optional(before);
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<std::vector<Wait>> longest_waits(const Schedule& schedule, const Timeline& timeline,
+                                             size_t most) {
+  Slices slices(schedule, timeline);
+  std::vector<std::vector<Wait>> by_rank;
+  double least = kSameMoment * timeline.length();
+  for (int rank = 0; rank < int(timeline.rows.size()); ++rank) {
+    const auto& row = timeline.rows[rank].operators;
+    std::vector<Wait> waits;
+    double free = timeline.start;
+    for (size_t p = 0; p < row.size(); ++p) {
+      if (row[p].start - free > least) {
+        waits.push_back({rank, free, row[p].start, row[p], std::nullopt, std::nullopt});
+      }
+      free = row[p].end;
+    }
+    if (timeline.end - free > least)
+      waits.push_back({rank, free, timeline.end, std::nullopt, std::nullopt, std::nullopt});
+    std::stable_sort(waits.begin(), waits.end(),
+                     [](const Wait& a, const Wait& b) { return a.length() > b.length(); });
+    if (waits.size() > most) waits.resize(most);
+    for (auto& wait : waits) find_reason(slices, wait);
+    by_rank.push_back(std::move(waits));
+  }
+  return by_rank;
+}
+
+}  // namespace bigmac
