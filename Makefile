@@ -2,8 +2,9 @@
 # make test   build and run every test
 # make bench  measure the scheduler, the simulator and the runtime
 # make lint   clang-format and clang-tidy
+# make fuzz   random steps and broken files against the scheduler and the parsers, for FUZZ_SECONDS each
 # make asan, make tsan   the tests under sanitizers
-.PHONY: all build dependencies demo test bench lint format asan tsan clean
+.PHONY: all build dependencies demo test bench fuzz lint format asan tsan clean
 
 BUILD := build/release
 OUT := out/emoji
@@ -27,6 +28,9 @@ test: build
 bench: build
 	@taskset -c 0 $(BUILD)/bin/bench_schedule
 	@$(BUILD)/bin/bench_runtime
+
+fuzz: build
+	@scripts/fuzz $(BUILD)
 
 lint: build
 	@scripts/lint $(BUILD)
