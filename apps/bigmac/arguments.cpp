@@ -136,6 +136,18 @@ CLI::Option* add_work(CLI::App& command, const std::string& name, WorkTimes& wor
   return add_text(command, name, "F,B|F,I,W", take, help);
 }
 
+CLI::Option* add_two_times(CLI::App& command, const std::string& name, WorkTimes& work,
+                           const std::string& help) {
+  auto take = [name, &work](const std::string& text) {
+    auto times = parse_times(text);
+    if (times.size() != 2)
+      throw must_be(
+          name, concat("two numbers from 0 to ", kLongestTime, " as FORWARD,BACKWARD, such as 0.5,1"), text);
+    work = {times[0], times[1], {}};
+  };
+  return add_text(command, name, "F,B", take, help);
+}
+
 CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& on, const std::string& help) {
   return command.add_flag(name, on, help)->disable_flag_override();
 }

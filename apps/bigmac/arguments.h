@@ -33,6 +33,9 @@ struct WorkTimes {
   std::optional<double> weight;  // the weights' part of `backward`
 };
 CLI::Option* add_work(CLI::App& command, const std::string& name, WorkTimes& work, const std::string& help);
+// The same, forward and backward only.
+CLI::Option* add_two_times(CLI::App& command, const std::string& name, WorkTimes& work,
+                           const std::string& help);
 
 // Something that is on or off; takes no value.
 CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& on, const std::string& help);

@@ -82,8 +82,13 @@ Counts counts_of(const Schedule& schedule) {
 
 std::string ok_text(const Schedule& schedule, const StepReport& report) {
   const Step& step = schedule.step;
-  auto text = concat("ok: ", step.ranks, " ranks, ", step.stages(), " stages, ", step.microbatches,
-                     " microbatches, ", schedule.operators.size(), " operators:");
+  auto counted = [](int64_t number, const char* one, const char* more) {
+    return concat(number, " ", number == 1 ? one : more);
+  };
+  auto text =
+      concat("ok: ", counted(step.ranks, "rank", "ranks"), ", ", counted(step.stages(), "stage", "stages"),
+             ", ", counted(step.microbatches, "microbatch", "microbatches"), ", ",
+             counted(int64_t(schedule.operators.size()), "operator", "operators"), ":");
   const char* separator = " ";
   for (const auto& [module, phases] : counts_of(schedule))
     for (const auto& [phase, count] : phases) {
@@ -119,6 +124,8 @@ nlohmann::ordered_json json_of(const CheckArguments& arguments, const TableFile&
 
 void note_costless_modules(const CheckArguments& arguments, const Step& step) {
   auto note = [&](Module kind, const WorkTimes& times) {
+    if (!step.has(kind) && times.forward + times.backward > 0)
+      print_note(concat("the table has no ", name(kind), ": --", name(kind), " has no effect"));
     if (step.has(kind) && times.forward + times.backward == 0)
       print_note(
           concat("the table's ", name(kind), " operators take no time; say how much with --", name(kind)));
@@ -130,6 +137,14 @@ void note_costless_modules(const CheckArguments& arguments, const Step& step) {
 
 std::string dumped(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// Where sends block, what they wait for is the table's own, or a rule's.
+void note_rule(const CheckArguments& arguments, const TableFile& file) {
+  if (file.torch && arguments.sends == Sends::blocking && !has_communication(*file.torch))
+    print_note(
+        "the table has no SEND and RECV of its own: each rank is taken to post one receive at a time in each "
+        "direction (docs/schedule.md)");
 }
 
 void tell_problems(const CheckArguments& arguments, const TableFile& file,
@@ -144,6 +159,7 @@ void tell_problems(const CheckArguments& arguments, const TableFile& file,
 void run(const CheckArguments& arguments) {
   auto file = read_table(arguments.file);
   auto problems = problems_of(file, arguments.sends);
+  note_rule(arguments, file);
   if (!problems.empty()) tell_problems(arguments, file, problems);
   const Schedule& schedule = file.schedule;
   auto costs = costs_of(arguments, schedule.step);
@@ -171,9 +187,9 @@ void add_check_command(CLI::App& program) {
       ->default_str("buffered");
   add_work(*command, "--backbone", arguments->backbone, "Times of one chunk of the LLM on one microbatch")
       ->default_str("1,2");
-  add_work(*command, "--encoder", arguments->encoder, "Times of the encoders on an item of size 1")
+  add_two_times(*command, "--encoder", arguments->encoder, "Times of the encoders on an item of size 1")
       ->default_str("0,0");
-  add_work(*command, "--generator", arguments->generator, "Times of the generators, likewise")
+  add_two_times(*command, "--generator", arguments->generator, "Times of the generators, likewise")
       ->default_str("0,0");
   add_time(*command, "--latency", arguments->latency, "Time of a message between two ranks")
       ->default_str("0");

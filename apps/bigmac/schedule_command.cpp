@@ -22,7 +22,8 @@ constexpr char kAbout[] =
     "Prints the whole table of one training step: for every pipeline rank, the operators that it runs, in "
     "order. The table is checked first: every operator once, no dependency broken, no deadlock.\n"
     "\n"
-    "In the grid a line is a rank and a column a slot of equal time: F0.3 is the forward of chunk 0 on "
+    "In the grid a line is a rank and every operator takes one column, whatever it costs: F0.3 is the "
+    "forward of chunk 0 on "
     "microbatch 3, B0.3 its backward, I0.3 and W0.3 its input and weight gradients; EF3 and EB3 are an "
     "encoder's on what microbatch 3 has, EF3.1 on its item 1, EFu2 on items of unit 2, listed below; G3 is "
     "a generator's forward and backward. Blanks are bubbles.";
@@ -94,7 +95,7 @@ void run(const ScheduleArguments& arguments) {
   auto [step, costs] = declare_step(arguments.step);
   Schedule schedule = make_schedule(step, costs);
   if (auto problems = check(schedule, arguments.sends); !problems.empty())
-    throw InvalidInput(concat("[schedule] ", problems.front()));
+    throw Failure(concat("[schedule] ", problems.front()));
   bool colour = !arguments.output && wants_colour(STDOUT_FILENO);
   auto text = to_text(schedule, arguments.format, colour);
   if (arguments.output)

@@ -32,7 +32,9 @@ std::optional<Layout> read_layout(const StepArguments& arguments) {
                                 " on ", arguments.ranks, " ranks; leave --vpp ", *arguments.chunks, " out"));
     return layout;
   } catch (const InvalidInput& error) {
-    throw InvalidInput(concat("--layout: ", error.what()));
+    std::string text = error.what();
+    const std::string own = "[layout] ";
+    throw InvalidInput("--layout: " + (text.starts_with(own) ? text.substr(own.size()) : text));
   }
 }
 

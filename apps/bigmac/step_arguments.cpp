@@ -94,14 +94,37 @@ std::vector<uint32_t> order_of(const std::string& text, const DeclaredStep& decl
   return parse_order(contents, text, declared.step.microbatches);
 }
 
+// Options of nesting that the other arrangements have no use for.
+void note_not_nested(const StepArguments& arguments, const Step& step) {
+  bool fills = step.arrangement == Arrangement::nested_fill,
+       distributes = step.arrangement == Arrangement::disttrain;
+  bool megatron = step.arrangement == Arrangement::megatron,
+       optimus = step.arrangement == Arrangement::optimus;
+  auto note = [&](bool given, const char* option, const char* why) {
+    if (given)
+      print_note(concat("the schedule ", name(step.arrangement), " ", why, ": ", option, " has no effect"));
+  };
+  bool ahead = step.arrangement == Arrangement::three_phase || optimus || megatron || distributes;
+  note(ahead && !arguments.warmup_units.empty(), "--warmup-units", "has no units ahead");
+  note((megatron || distributes) && arguments.generator_unit > 0, "--generator-unit",
+       "has no units of the generator");
+  note((fills || optimus || megatron || distributes) && arguments.no_spread, "--no-spread",
+       "chooses an item's rank itself");
+  note(distributes && arguments.base, "--base", "has a 1F1B of its own");
+}
+
 void note_no_effect(const StepArguments& arguments, const Step& step) {
   bool modules = !step.modules.empty();
+  if (modules) note_not_nested(arguments, step);
   if (step.arrangement == Arrangement::llm_only && modules)
-    print_note(
-        "an llm-only step has no encoder and generator operators: --encoder and --generator have no effect");
+    print_note(concat("an llm-only step has no encoder and generator operators: ",
+                      !step.has(Module::generator) ? "--encoder has"
+                      : !step.has(Module::encoder) ? "--generator has"
+                                                   : "--encoder and --generator have",
+                      " no effect"));
   if (step.arrangement != Arrangement::llm_only && !modules)
-    print_note(concat("without --encoder or --generator a ", name(step.arrangement),
-                      " step is the LLM's own schedule"));
+    print_note(concat("without --encoder or --generator the schedule ", name(step.arrangement),
+                      " is the LLM's own"));
   if (!arguments.items.empty() && !modules)
     print_note("without --encoder or --generator there are no items: --items has no effect");
   if (!arguments.warmup_units.empty() && !step.has(Module::encoder))

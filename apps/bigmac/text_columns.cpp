@@ -26,6 +26,7 @@ int decimals_for(const std::vector<double>& values) {
 
 std::vector<std::string> time_cells(const std::vector<double>& times) {
   std::vector<std::string> cells;
+  cells.reserve(times.size());
   int decimals = decimals_for(times);
   for (double time : times) cells.push_back(fmt::format("{:.{}f}", time, decimals));
   return cells;

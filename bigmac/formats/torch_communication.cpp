@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "bigmac/common/error.h"
 #include "bigmac/formats/torch_shape.h"
@@ -175,11 +176,18 @@ class Communication {
   }
 
   void check_sharding() {
-    std::vector<uint8_t> whole(size_t(step_.stages()), 0);
+    std::vector<uint8_t> whole(size_t(step_.stages()), 0), reduced = whole;
     for_each_action([&](int rank, int64_t slot, const TorchAction& action) {
       if (told_enough()) return;
-      if (action.kind == TorchKind::unshard) whole[action.stage] = 1;
-      if (action.kind == TorchKind::reshard) whole[action.stage] = 0;
+      auto& is_whole = whole[action.stage];
+      if (action.kind == TorchKind::unshard && is_whole)
+        tell(concat(place(rank, slot), " is of a stage that is not sharded; a RESHARD must come first"));
+      if (action.kind == TorchKind::reshard && !is_whole)
+        tell(concat(place(rank, slot), " is of a stage that is sharded; an UNSHARD must come first"));
+      if (action.kind == TorchKind::unshard) is_whole = 1;
+      if (action.kind == TorchKind::reshard) is_whole = 0;
+      if (action.kind == TorchKind::reduce_gradient && std::exchange(reduced[action.stage], 1))
+        tell(concat(place(rank, slot), " reduces the stage's gradients a second time"));
       if (is_computation(action.kind) && unshards_[action.stage] && !whole[action.stage])
         tell(concat(place(rank, slot), " is not between an UNSHARD and a RESHARD of stage ", action.stage));
       int64_t last = last_backward_[action.stage];

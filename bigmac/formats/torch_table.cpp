@@ -43,7 +43,7 @@ TorchAction action_of(const Step& step, const Dependencies& dependencies, int ra
   int64_t stage = op.chunk < step.chunks ? dependencies.stage(rank, op.chunk) : -1;
   if (stage < 0 || op.index >= dependencies.microbatches() || op.phase == Phase::generate)
     throw InvalidInput(concat("[torch csv] rank ", rank, " of the step has no ", long_name(op)));
-  return {op.index, uint16_t(stage), kind_of(op.phase)};
+  return {step.declared(op.index), uint16_t(stage), kind_of(op.phase)};
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Durations::Durations(const Step& step, const Shares& shares, const Costs& costs)
   std::vector<double> first, second;
   for (size_t n = 0; n < step.modules.size(); ++n) {
     const auto& module = step.modules[n];
-    auto cost = known == 0 ? ModuleCosts{} : costs.modules[known == 1 ? 0 : n];
+    auto cost = costs.of_module(n);
     checked(module.name + " forward", cost.forward);
     checked(module.name + " backward", cost.backward);
     bool one_operator = module.kind == Module::generator;

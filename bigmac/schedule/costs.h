@@ -19,6 +19,10 @@ struct Costs {
   std::vector<double> weight{};        // likewise, the weights' part of the backward; empty: half of it
   std::vector<ModuleCosts> modules{};  // by Step::modules; one value stands for all, empty: nothing
   double latency = 0;                  // of a message between two ranks
+
+  ModuleCosts of_module(size_t n) const {
+    return modules.empty() ? ModuleCosts{} : modules[modules.size() == 1 ? 0 : n];
+  }
 };
 
 // Costs resolved for the operators of one table. Throws InvalidInput for negative or non-finite costs, for

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/length.h"
 #include "bigmac/schedule/spread.h"
-#include "bigmac/schedule/timing.h"
 
 namespace bigmac {
 namespace {
@@ -57,7 +57,7 @@ double busiest(const Step& step, const Costs& costs, const RankSplit& split) {
   Shares shares = shares_of(step, split);
   std::vector<double> busy(size_t(step.ranks), 0);
   for (const auto& share : shares.list) {
-    const auto& cost = costs.modules[costs.modules.size() == 1 ? 0 : size_t(share.module)];
+    auto cost = costs.of_module(size_t(share.module));
     for (uint32_t item : shares.items_of(share))
       busy[share.rank] += step.modules[share.module].items[item].size * (cost.forward + cost.backward);
   }
@@ -65,13 +65,7 @@ double busiest(const Step& step, const Costs& costs, const RankSplit& split) {
 }
 
 double step_time(const Step& step, const Costs& costs, const RankSplit& split) {
-  Schedule schedule = disttrain_schedule(step, split);
-  Costs spread_costs = costs_for_stages(step, split.backbone, costs);
-  Durations durations(schedule, spread_costs);
-  std::vector<double> ends;
-  run_table(schedule, Dependencies(schedule), durations, durations.latency(), ends,
-            [](int, const Operator&, double, double) {});
-  return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
+  return length_of(disttrain_schedule(step, split), costs_for_stages(step, split.backbone, costs));
 }
 
 }  // namespace
@@ -134,14 +128,12 @@ Schedule disttrain_schedule(const Step& declared, const RankSplit& split) {
   return out;
 }
 
-RankSplit best_split(const Step& step, const Costs& given) {
-  Costs costs = given;
-  if (costs.modules.empty()) costs.modules = {{}};
+RankSplit best_split(const Step& step, const Costs& costs) {
   bool encodes = has_items(step, Module::encoder), generates = has_items(step, Module::generator);
   int64_t kinds = 1 + encodes + generates;
   if (step.ranks < kinds)
-    throw InvalidInput(
-        concat("[disttrain] needs a rank for each of ", kinds, " kinds of module, got ", shape(step)));
+    throw InvalidInput(concat("[disttrain] needs a rank for each of ", kinds, " kinds of module, got ",
+                              shape(step), "; take P=", kinds, " or more"));
   struct Candidate {
     RankSplit split;
     double bound;

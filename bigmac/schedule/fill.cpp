@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "bigmac/schedule/fill_pass.h"
+#include "bigmac/schedule/length.h"
 #include "bigmac/schedule/nest.h"
-#include "bigmac/schedule/timing.h"
 
 namespace bigmac {
 namespace {
@@ -102,14 +102,6 @@ class Search {
   int64_t passes_;
   int rounds_;
 };
-
-double length_of(const Schedule& schedule, const Costs& costs) {
-  Durations durations(schedule, costs);
-  std::vector<double> ends;
-  run_table(schedule, Dependencies(schedule), durations, durations.latency(), ends,
-            [](int, const Operator&, double, double) {});
-  return *std::max_element(ends.begin(), ends.end());
-}
 
 }  // namespace
 

@@ -16,11 +16,11 @@ namespace bigmac {
 // those are urgent. Several passes are made, by different rules; the shortest table is taken.
 // nested_schedule's is one of them.
 //
-//   rows    the backbone's operators stand in the base's order (with a generator, the base that turns behind
-//   it) memory  on each rank at most W + 1 units of each encoder: `warmup_units` and `unit_sizes` (nest.h,
-//   spread.h) safety  operators are put down in an order in which they could run one at a time, even with
-//   blocking sends;
-//           so no durations make a deadlock
+// What holds, whatever the items:
+//
+//   rows    the backbone's operators keep the base's order (with a generator, of the base that turns behind)
+//   memory  a rank holds at most W + 1 units of each encoder (warmup_units in nest.h, unit_sizes in spread.h)
+//   safety  operators are put down in an order in which they could run one at a time, even when sends block
 //   time    never longer than nested_schedule's table, with `nominal` costs
 //
 // A share is one item, and the table has no units; or it is nested_schedule's own, where that is the best.

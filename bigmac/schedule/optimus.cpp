@@ -3,20 +3,24 @@
 #include <algorithm>
 #include <limits>
 #include <list>
+#include <tuple>
 
+#include "bigmac/common/error.h"
 #include "bigmac/schedule/base.h"
+#include "bigmac/schedule/check.h"
+#include "bigmac/schedule/length.h"
 #include "bigmac/schedule/spread.h"
 #include "bigmac/schedule/timing.h"
 
 namespace bigmac {
 namespace {
 
-// How much of the backwards that the bubbles' items bring a rank counts against giving it more items: the
-// best of these is taken.
-constexpr double kBackwardWeights[] = {0, 0.5, 1};
+// How much of the backwards that the bubbles' items bring a rank counts against giving it more items.
+constexpr double kBackwardWeights[] = {0, 0.5, 1, 2};
 
-constexpr int kCandidates =
-    16;  // items looked at for one bubble that do not fit, before the next bubble's turn
+// Items looked at for one bubble that do not fit, before the next bubble's turn.
+constexpr int kCandidates = 16;
+constexpr double kEndless = std::numeric_limits<double>::infinity();
 
 struct Gap {
   int rank;
@@ -54,13 +58,20 @@ Bubbles find_bubbles(const Schedule& base, const Costs& nominal) {
   return found;
 }
 
-// An encoder's item as a share of its own, and where its operators go: kOutside is before or behind all.
-struct Placed {
+// Where an operator goes: in front of a backbone operator of its row, kOutside for before or behind all, and
+// among those there by moments of the backbone's timeline.
+struct Place {
   static constexpr int64_t kOutside = -1;
+  int64_t position = kOutside;
+  double moment = 0;
+};
+
+// An encoder's item as a share of its own.
+struct Placed {
   uint32_t microbatch;
-  double forward, backward;
-  int32_t rank = -1;
-  int64_t forward_at = kOutside, backward_at = kOutside;
+  double forward_takes, backward_takes;
+  int32_t rank;
+  Place forward, backward;
 };
 
 class Filler {
@@ -87,14 +98,14 @@ class Filler {
       int tries = 0;
       for (auto i = left.begin(); i != left.end() && tries < kCandidates;) {
         if (deadline(*i) - travel <= gap->from) break;
-        double end = gap->from + items_[*i].forward;
+        double end = gap->from + items_[*i].forward_takes;
         if (end > std::min(gap->until, deadline(*i) - travel)) {
           ++tries;
           ++i;
           continue;
         }
         items_[*i].rank = gap->rank;
-        items_[*i].forward_at = gap->position;
+        items_[*i].forward = {gap->position, gap->from};
         gap->from = end;
         i = left.erase(i);
       }
@@ -119,13 +130,13 @@ class Filler {
       for (auto i = list.begin(); i != list.end() && tries < kCandidates;) {
         double start = std::max(gap.from, gradient(*i) + travel);
         if (start >= gap.until) break;
-        if (start + items_[*i].backward > gap.until) {
+        if (start + items_[*i].backward_takes > gap.until) {
           ++tries;
           ++i;
           continue;
         }
-        items_[*i].backward_at = gap.position;
-        gap.from = start + items_[*i].backward;
+        items_[*i].backward = {gap.position, start};
+        gap.from = start + items_[*i].backward_takes;
         i = list.erase(i);
       }
     }
@@ -138,9 +149,9 @@ class Filler {
   // Longest first over the ranks, counting both operators.
   void spread_the_rest(const std::list<uint32_t>& left) {
     std::vector<double> work, held(size_t(step_.ranks), 0);
-    for (uint32_t i : left) work.push_back(items_[i].forward + items_[i].backward);
+    for (uint32_t i : left) work.push_back(items_[i].forward_takes + items_[i].backward_takes);
     for (const auto& item : items_)
-      if (item.rank >= 0) held[item.rank] += weight_ * item.backward;
+      if (item.forward.position != Place::kOutside) held[item.rank] += weight_ * item.backward_takes;
     auto ranks = longest_first(work, step_.ranks, held);
     size_t at = 0;
     for (uint32_t i : left) items_[i].rank = ranks[at++];
@@ -154,7 +165,8 @@ class Filler {
 };
 
 // Every encoder item a share; generators' shares as they are spread.
-Shares shares_of(const Step& step, std::vector<Placed>& items, const Costs& nominal) {
+Shares make_shares(const Step& step, const Bubbles& bubbles, const Costs& nominal,
+                   std::vector<Placed>& items) {
   Step encoders = step, generators = step;
   for (auto& module : encoders.modules)
     if (module.kind == Module::generator) module.items.clear();
@@ -165,8 +177,12 @@ Shares shares_of(const Step& step, std::vector<Placed>& items, const Costs& nomi
   for (uint32_t n = 0; n < shares.list.size(); ++n) {
     const Share& share = shares.list[n];
     uint32_t microbatch = step.modules[share.module].items[shares.items[share.first]].microbatch;
-    items.push_back(
-        {microbatch, durations(share.rank, encoder_forward(n)), durations(share.rank, encoder_backward(n))});
+    items.push_back({microbatch,
+                     durations(share.rank, encoder_forward(n)),
+                     durations(share.rank, encoder_backward(n)),
+                     share.rank,
+                     {Place::kOutside, bubbles.first_forward[microbatch]},
+                     {Place::kOutside, bubbles.last_backward[microbatch]}});
   }
   for (auto share : rest.list) {
     auto own = rest.items_of(share);
@@ -178,7 +194,7 @@ Shares shares_of(const Step& step, std::vector<Placed>& items, const Costs& nomi
 }
 
 struct Inserted {
-  int64_t position;
+  Place place;
   Operator op;
 };
 
@@ -189,31 +205,27 @@ Schedule assemble(const Schedule& base, const Shares& shares, const std::vector<
   std::vector<std::vector<Inserted>> inserted(base.ranks());
   for (uint32_t n = 0; n < items.size(); ++n) {
     auto& list = inserted[items[n].rank];
-    int64_t behind_all = int64_t(base.row(items[n].rank).size());
-    list.push_back({items[n].forward_at, encoder_forward(n)});
-    list.push_back(
-        {items[n].backward_at == Placed::kOutside ? behind_all : items[n].backward_at, encoder_backward(n)});
+    Place backward = items[n].backward;
+    if (backward.position == Place::kOutside) backward.position = int64_t(base.row(items[n].rank).size());
+    list.push_back({items[n].forward, encoder_forward(n)});
+    list.push_back({backward, encoder_backward(n)});
   }
   for (auto n = uint32_t(items.size()); n < out.shares.list.size(); ++n) {
     int rank = out.shares.list[n].rank;
     auto row = base.row(rank);
     auto turn =
         std::find_if(row.begin(), row.end(), [](const Operator& op) { return op.phase != Phase::forward; });
-    inserted[rank].push_back({turn - row.begin(), generate(n)});
+    inserted[rank].push_back({{turn - row.begin(), kEndless}, generate(n)});
   }
   for (int rank = 0; rank < base.ranks(); ++rank) {
     auto row = base.row(rank);
     auto& list = inserted[rank];
-    // In one place: encoder backwards, whose gradients are there, then forwards, then generators.
     std::stable_sort(list.begin(), list.end(), [](const Inserted& a, const Inserted& b) {
-      auto turn = [](const Operator& op) {
-        return op.phase == Phase::backward ? 0 : op.phase == Phase::forward ? 1 : 2;
-      };
-      return a.position != b.position ? a.position < b.position : turn(a.op) < turn(b.op);
+      return std::tie(a.place.position, a.place.moment) < std::tie(b.place.position, b.place.moment);
     });
     int64_t taken = 0;
-    for (const auto& [position, op] : list) {
-      int64_t until = std::max(position, taken);
+    for (const auto& [place, op] : list) {
+      int64_t until = std::max(place.position, taken);
       out.operators.insert(out.operators.end(), row.begin() + taken, row.begin() + until);
       taken = until;
       out.operators.push_back(op);
@@ -224,36 +236,37 @@ Schedule assemble(const Schedule& base, const Shares& shares, const std::vector<
   return out;
 }
 
-double step_time(const Schedule& schedule, const Costs& costs) {
-  Durations durations(schedule, costs);
-  std::vector<double> ends;
-  double time = 0;
-  run_table(schedule, Dependencies(schedule), durations, durations.latency(), ends,
-            [&](int, const Operator&, double, double end) { time = std::max(time, end); });
-  return time;
-}
-
 }  // namespace
 
 Schedule optimus_schedule(const Step& step, const Costs& nominal) {
   Schedule base = base_table(step, step.has(Module::generator) ? Turn::behind_all_forwards : Turn::at_once);
-  std::vector<Placed> unplaced;
-  Shares shares = shares_of(step, unplaced, nominal);
   Bubbles bubbles = find_bubbles(base, nominal);
-  Schedule best;
-  double shortest = std::numeric_limits<double>::infinity();
+  std::vector<Placed> items;
+  Shares shares = make_shares(step, bubbles, nominal, items);
+  struct Candidate {
+    double length;
+    Schedule schedule;
+  };
+  std::vector<Candidate> candidates;
+  auto add = [&](const std::vector<Placed>& placed) {
+    Schedule schedule = assemble(base, shares, placed);
+    double length = length_of(schedule, nominal);
+    candidates.push_back({length, std::move(schedule)});
+  };
+  add(items);
   for (double weight : kBackwardWeights) {
-    auto items = unplaced;
-    Filler filler(step, bubbles, nominal.latency, weight, items);
+    auto placed = items;
+    Filler filler(step, bubbles, nominal.latency, weight, placed);
     filler.place_forwards();
     filler.place_backwards();
-    Schedule schedule = assemble(base, shares, items);
-    double time = step_time(schedule, nominal);
-    if (time >= shortest) continue;
-    shortest = time;
-    best = std::move(schedule);
+    add(placed);
   }
-  return best;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.length < b.length; });
+  // With nothing in bubbles no send can wait in a circle.
+  for (auto& candidate : candidates)
+    if (check(candidate.schedule, Sends::blocking).empty()) return std::move(candidate.schedule);
+  throw Failure("[optimus] made no table that runs with blocking sends");
 }
 
 }  // namespace bigmac

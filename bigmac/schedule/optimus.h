@@ -10,7 +10,8 @@ namespace bigmac {
 // work, spread over the ranks longest first. Nothing bounds how many items are held: O(M/P) a rank. With a
 // generator all of its work runs between the backbone's forwards and its backwards, so that the backbone
 // holds all M microbatches.
-// `nominal` is what bubbles are looked for with.
+// `nominal` is what bubbles are looked for with. Several ways to divide what finds no bubble are tried, and
+// one that leaves all bubbles empty; the shortest table is taken of those that run with blocking sends too.
 Schedule optimus_schedule(const Step& step, const Costs& nominal);
 
 }  // namespace bigmac

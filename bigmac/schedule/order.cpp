@@ -13,9 +13,10 @@ constexpr double kNegligible = 0.01;
 
 using Units = std::vector<std::vector<uint32_t>>;
 
+// Where no costs are given, items count by their size alone.
 double cost_of(const Costs& costs, size_t module) {
   if (costs.modules.empty()) return 1;
-  const auto& cost = costs.modules[costs.modules.size() == 1 ? 0 : module];
+  auto cost = costs.of_module(module);
   return cost.forward + cost.backward;
 }
 

@@ -60,9 +60,8 @@ void check_modules(const Step& step) {
         throw InvalidInput(concat("[schedule] two modules are named '", step.modules[i].name, "'"));
   }
   if (step.generator_unit < 0 || step.generator_unit > step.ranks)
-    throw InvalidInput(
-        concat("[schedule] the generator's unit (k) must be 1 to P microbatches, or 0 for P, got ",
-               step.generator_unit, " with ", shape(step)));
+    throw InvalidInput(concat("[schedule] the generator's unit (k) must be from 1 to P microbatches, got ",
+                              step.generator_unit, " with ", shape(step)));
 }
 
 void check_order(const Step& step) {
@@ -174,7 +173,8 @@ void check_counts(const Step& step) {
   int64_t limit = kMostOperators / (step.splits_backward() ? 3 : 2);
   if (step.ranks > limit / step.chunks || step.ranks * step.chunks > limit / step.microbatches)
     throw InvalidInput(concat("[schedule] ", shape(step), " make more than ", kMostOperators,
-                              " operators; take fewer microbatches"));
+                              " operators; take fewer ",
+                              step.microbatches > 1 ? "microbatches" : "ranks or chunks"));
   if (step.chunks > UINT16_MAX)
     throw InvalidInput(concat("[schedule] chunks (V) must be at most ", UINT16_MAX, ", got ", step.chunks));
 }

@@ -212,12 +212,13 @@ void Config::complete() {
   at_least("generator.loss_weight", generator_weight, 0);
   if (schedule == Arrangement::llm_only)
     throw InvalidInput(
-        "[config] parallel.schedule llm-only leaves the encoder and the generator out; take nested or "
-        "three-phase");
+        "[config] parallel.schedule llm-only leaves the encoder and the generator out; take nested, "
+        "nested-fill, "
+        "three-phase, optimus or megatron");
   if (schedule == Arrangement::disttrain)
     throw InvalidInput(
         "[config] parallel.schedule disttrain, with ranks that hold no layers, is not trained with; take "
-        "nested or three-phase");
+        "nested, nested-fill, three-phase, optimus or megatron");
   Step step = step_of(*this);
   check_counts(step);
   auto items = one_item_each("", Module::encoder, step.microbatches).items;

@@ -19,7 +19,7 @@ json simulate(const std::string& arguments) {
   return json::parse(outcome.out);
 }
 
-// shared/DESIGN.md, section 3.
+// docs/simulate.md, reference values.
 struct Reference {
   int ranks, chunks, microbatches;
   double llm_only, with_encoder, with_both;

@@ -318,6 +318,12 @@ TEST(TorchCommunication, ComputesWithWholeStagesWhereTheyAreSharded) {
   expect_problems("0F0,0UNSHARD,0B0\n",
                   {"rank 0 cell 1 (0F0) is not between an UNSHARD and a RESHARD of stage 0\n"});
   expect_problems("0UNSHARD,0F0,0RESHARD,0B0\n", {"rank 0 cell 4 (0B0) is not between"});
+  expect_problems("0UNSHARD,0UNSHARD,0F0,0B0,0RESHARD\n",
+                  {"rank 0 cell 2 (0UNSHARD) is of a stage that is not sharded; a RESHARD must come first"});
+  expect_problems("0F0,0B0,0RESHARD\n",
+                  {"rank 0 cell 3 (0RESHARD) is of a stage that is sharded; an UNSHARD must come first"});
+  expect_problems("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n",
+                  {"rank 0 cell 4 (0REDUCE_GRAD) reduces the stage's gradients a second time"});
   expect_problems("0UNSHARD,0F0,0I0,0REDUCE_GRAD,0W0,0RESHARD\n",
                   {"rank 0 cell 4 (0REDUCE_GRAD) is before the stage's last backward in cell 5 (0W0)\n"});
 }

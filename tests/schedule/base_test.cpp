@@ -29,7 +29,7 @@ int64_t warmup_of(const Schedule& schedule, int rank) {
          row.begin();
 }
 
-// FACTS.md: "P <= G <= M and M mod G is 0 or at least P".
+// Megatron Core: "P <= G <= M and M mod G is 0 or at least P".
 bool legal_in_words(const Step& step, int64_t microbatches) {
   int64_t group = step.group == 0 ? step.ranks : step.group;
   return step.chunks == 1 || (step.ranks <= group && group <= microbatches &&
@@ -55,8 +55,8 @@ void for_each_count(bool legal, Visit&& visit) {
         }
 }
 
-// DESIGN.md: "the table goes group by group, chunk by chunk, microbatch by microbatch; backward k is the same
-// table with chunks reversed".
+// Megatron Core: "the table goes group by group, chunk by chunk, microbatch by microbatch; backward k is the
+// same table with chunks reversed".
 Rows rows_in_words(const Step& step) {
   int64_t group = step.chunks == 1 ? step.ranks : step.group;
   std::vector<std::pair<int, int>> order;

@@ -33,8 +33,18 @@ Step random_step(Random& random) {
   return step;
 }
 
+// Stages that differ by an order of magnitude, or cost nothing, in every other step.
 Costs random_costs(Random& random, const Step& step) {
   Costs costs{.forward = {uniform(random, 0.5, 2)}, .backward = {uniform(random, 1, 4)}};
+  if (integer(random, 0, 1) == 0) {
+    costs.forward.clear();
+    costs.backward.clear();
+    for (int64_t s = 0; s < step.stages(); ++s) {
+      auto layers = double(integer(random, 0, 9));
+      costs.forward.push_back(layers);
+      costs.backward.push_back(2 * layers);
+    }
+  }
   for (size_t n = 0; n < step.modules.size(); ++n)
     costs.modules.push_back({uniform(random, 0, 2), uniform(random, 0, 4)});
   if (integer(random, 0, 2) == 0) costs.latency = uniform(random, 0, 0.5);
@@ -61,7 +71,7 @@ TEST(Baselines, AreCompleteAndRunToTheirEndForRandomSteps) {
   }
 }
 
-// FACTS.md: e added to F and 2e to B of the first stage.
+// An encoder adds e to F and 2e to B of the first stage: published step times.
 TEST(Megatron, TakesTheReferenceTimesWithAnEncoderInTheFirstStage) {
   Step step = with_arrangement(nested_step(4, 1, 8, true, false), Arrangement::megatron);
   for (auto [cost, expected] : {std::pair{0.0, 33.0}, {0.5, 40.5}, {1.0, 51.0}, {2.0, 72.0}})
@@ -151,7 +161,7 @@ TEST(Disttrain, FindsTheBestSplit) {
 TEST(Disttrain, NeedsARankForEachKindOfModule) {
   Step step = with_arrangement(nested_step(2, 1, 4, true, true), Arrangement::disttrain);
   EXPECT_EQ(refusal([&] { make_schedule(step); }),
-            "[disttrain] needs a rank for each of 3 kinds of module, got P=2 V=1 M=4");
+            "[disttrain] needs a rank for each of 3 kinds of module, got P=2 V=1 M=4; take P=3 or more");
   step.ranks = 4;
   EXPECT_TRUE(contains(refusal([&] {
                          disttrain_schedule(step, {0, 3, 1});
@@ -169,6 +179,19 @@ TEST(ThreePhase, HoldsEveryItemUntilTheBackbonesWorkIsDone) {
     EXPECT_EQ(row.back().module, Module::encoder);
   }
   for (const auto& peak : peak_live(schedule)) EXPECT_EQ(peak.units[0], 4);
+}
+
+TEST(Optimus, IsNeverLongerThanThreePhases) {
+  Random random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    Step step = random_step(random);
+    std::erase_if(step.modules, [](const auto& module) { return module.kind == Module::generator; });
+    Costs costs = random_costs(random, step);
+    SCOPED_TRACE(concat("seed ", kSeed, " round ", round, " ", describe(step)));
+    double optimus = step_time(make_schedule(with_arrangement(step, Arrangement::optimus), costs), costs);
+    double phases = step_time(make_schedule(with_arrangement(step, Arrangement::three_phase), costs), costs);
+    EXPECT_LE(optimus, phases * (1 + 1e-9));
+  }
 }
 
 TEST(Optimus, FillsTheBackbonesBubblesAndHoldsAShareOfAllMicrobatches) {

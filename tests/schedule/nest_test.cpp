@@ -86,8 +86,8 @@ int64_t backbone_before(const Schedule& schedule, const Unit& unit, int rank) {
                        [](const Operator& op) { return op.module == Module::backbone; });
 }
 
-// DESIGN.md: encoder F of unit 0 before everything; of units u < W at need(u) - lead; encoder B of u, and
-// encoder F of u + W right behind, when the last B of stage 0 for u has ended.
+// docs/schedule.md: encoder F of unit 0 before everything; of units u < W at need(u) - lead; encoder B of u,
+// and encoder F of u + W right behind, when the last B of stage 0 for u has ended.
 TEST(Nesting, PutsEncoderUnitsAtTheirMomentsOfTheBackbonesOwnTimeline) {
   Random random(kSeed);
   for_each_step(true, false, [&](Step step) {
@@ -121,7 +121,7 @@ TEST(Nesting, PutsEncoderUnitsAtTheirMomentsOfTheBackbonesOwnTimeline) {
   });
 }
 
-// DESIGN.md: G(u) when the last F of the last stage for unit u has ended.
+// docs/schedule.md: G(u) when the last F of the last stage for unit u has ended.
 TEST(Nesting, PutsGeneratorUnitsBehindTheLastForwardAndBeforeTheFirstBackwardOfTheLastStage) {
   Random random(kSeed);
   for_each_step(false, true, [&](Step step) {

@@ -1,4 +1,4 @@
-// DESIGN.md, section 3: what must hold for every base, P, V, M and any costs.
+// What must hold for every base, P, V, M and any costs.
 #include <gtest/gtest.h>
 
 #include <array>

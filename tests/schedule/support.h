@@ -133,7 +133,7 @@ inline Schedule strip(const Schedule& schedule) {
   return make_table(without_nesting(schedule.step), rows);
 }
 
-// DESIGN.md: "stage (global index s = chunk*P + rank)"; in a V rank r holds stages r and 2P-1-r.
+// docs/schedule.md: "stage (global index s = chunk*P + rank)"; in a V rank r holds stages r and 2P-1-r.
 inline int64_t stage_in_words(const Step& step, int64_t rank, int64_t chunk) {
   return is_v_shaped(step.base) && chunk == 1 ? 2 * step.ranks - 1 - rank : chunk * step.ranks + rank;
 }
@@ -161,7 +161,7 @@ class UnitShares {
   std::vector<int64_t> shares_;
 };
 
-// A second reading of DESIGN.md, sections 2 and 3, and of sends.h, which shares nothing with bigmac/schedule
+// A second reading of docs/schedule.md and of sends.h, which shares nothing with bigmac/schedule
 // but the data of the table: which operators a step has, what each needs, and when it can start at the
 // earliest.
 class Oracle {

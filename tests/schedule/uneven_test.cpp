@@ -1,4 +1,4 @@
-// DESIGN.md, section 3, "Uneven data".
+// What uneven items cost, with and without spreading.
 #include <gtest/gtest.h>
 
 #include <iostream>
