@@ -61,12 +61,12 @@ TEST(IllegalCounts, NameTheLeastWarmupUnits) {
 TEST(IllegalCounts, OfAGeneratorsUnitAreNamed) {
   expect_error(
       "schedule --pp 2 --microbatches 8 --generator --generator-unit 3",
-      "[schedule] the generator's unit (k) must be 1 to P microbatches, or 0 for P, got 3 with P=2 V=1 M=8");
+      "[schedule] the generator's unit (k) must be from 1 to P microbatches, got 3 with P=2 V=1 M=8");
 }
 
 TEST(IllegalCounts, OfRanksForDisttrainAreNamed) {
   expect_error("simulate --pp 1 --microbatches 8 --encoder 1,2 --schedule disttrain",
-               "[disttrain] needs a rank for each of 2 kinds of module, got P=1 V=1 M=8");
+               "[disttrain] needs a rank for each of 2 kinds of module, got P=1 V=1 M=8; take P=2 or more");
 }
 
 TEST(IllegalCounts, AreNamedWhereTheyDoNotFitTheBase) {
@@ -244,14 +244,13 @@ TEST(BadItems, AreNamedWithWhatIsLegal) {
 
 TEST(BadLayout, IsNamedWithWhatDoesNotFit) {
   const std::string step = "simulate --pp 2 --microbatches 8 --layout ";
-  expect_error(step + "EttL",
-               "--layout: [layout] holds 1 stages, which must be a multiple of the 2 pipeline ranks");
+  expect_error(step + "EttL", "--layout: holds 1 stages, which must be a multiple of the 2 pipeline ranks");
   expect_error(step + "Et|tL --vpp 2",
-               "--layout: [layout] holds 2 stages, which is V=1 on 2 ranks; leave --vpp 2 out");
-  expect_error(step + "Et|tL --layers 3", "--layout: [layout] holds 2 layers, the model has 3");
+               "--layout: holds 2 stages, which is V=1 on 2 ranks; leave --vpp 2 out");
+  expect_error(step + "Et|tL --layers 3", "--layout: holds 2 layers, the model has 3");
   auto outcome = run_bigmac(step + "Ex|L");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_TRUE(contains(outcome.err, "--layout: [layout] position 2 ('x'): "));
+  EXPECT_TRUE(contains(outcome.err, "--layout: position 2 ('x'): "));
 }
 
 TEST(WithoutEffect, IsNoted) {
@@ -267,5 +266,10 @@ TEST(WithoutEffect, IsNoted) {
   EXPECT_TRUE(contains(note("--encoder --generator-unit 1"), "--generator-unit has no effect"));
   EXPECT_TRUE(contains(note("--layers 4"), "--layers has no effect"));
   EXPECT_TRUE(contains(note("--order balanced"), "--order has no effect"));
+  EXPECT_TRUE(contains(note("--encoder --schedule llm-only"), "--encoder has no effect"));
+  EXPECT_TRUE(contains(note("--encoder --schedule disttrain --base 1f1b"), "--base has no effect"));
+  EXPECT_TRUE(
+      contains(note("--encoder --schedule optimus --warmup-units 3"), "--warmup-units has no effect"));
+  EXPECT_TRUE(contains(note("--encoder --schedule megatron --no-spread"), "--no-spread has no effect"));
   EXPECT_EQ(note("--encoder --items random:2,1 --seed 3 --warmup-units 3 --order balanced"), "");
 }

@@ -160,7 +160,7 @@ TEST(SimulateCommand, SaysThatThereIsNothingToNest) {
   auto outcome = run_bigmac("simulate --json --pp 4 --microbatches 16 --schedule nested");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err,
-            "bigmac: note: without --encoder or --generator a nested step is the LLM's own schedule\n");
+            "bigmac: note: without --encoder or --generator the schedule nested is the LLM's own\n");
   EXPECT_DOUBLE_EQ(json::parse(outcome.out)["makespan"], 57);
 }
 

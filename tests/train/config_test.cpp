@@ -112,7 +112,8 @@ TEST(Configuration, RefusesWhatDoesNotFitTogether) {
   EXPECT_NE(error_of("batch: {microbatches: 99999999999}\n").find("microbatches (M)"), std::string::npos);
   EXPECT_NE(error_of("parallel: {schedule: llm-only}\n").find("llm-only leaves the encoder"),
             std::string::npos);
-  EXPECT_NE(error_of("parallel: {pp: 3, schedule: disttrain}\n").find("take nested or three-phase"),
+  EXPECT_NE(error_of("parallel: {pp: 3, schedule: disttrain}\n")
+                .find("take nested, nested-fill, three-phase, optimus or megatron"),
             std::string::npos);
   EXPECT_NE(error_of("backbone: {heads: 3}\n").find("heads"), std::string::npos);
   EXPECT_NE(error_of("encoder: {picture: 30}\n").find("30"), std::string::npos);
