@@ -186,7 +186,7 @@ TEST_F(TrainCommand, RefusesWrongInputWithItsPlace) {
   };
   refused("--base zb-h1", "[zb-h1] holds one chunk a rank, got P=2 V=2 M=4");
   refused("--base zbh1", "did you mean 'zb-h1'?");
-  refused("--generator-unit 3", "the generator's unit (k) must be 1 to P");
+  refused("--generator-unit 3", "the generator's unit (k) must be from 1 to P");
   refused("--order balancd", "did you mean 'balanced'?");
   refused("--pp 0", "--pp must be a whole number from 1");
   refused("--steps -1", "--steps must be a whole number from 0");

@@ -103,7 +103,7 @@ TEST(Configuration, RefusesWhatDoesNotFitTogether) {
   EXPECT_NE(error_of("parallel: {base: custom}\n").find("a custom base has no order of its own"),
             std::string::npos);
   EXPECT_NE(error_of("parallel: {pp: 2, generator_unit: 3}\n")
-                .find("the generator's unit (k) must be 1 to P microbatches, or 0 for P, got 3"),
+                .find("the generator's unit (k) must be from 1 to P microbatches, got 3"),
             std::string::npos);
   EXPECT_NE(error_of("parallel: {warmup_units: -1}\n").find("got -1"), std::string::npos);
   EXPECT_NE(error_of("parallel: {pp: 0}\n").find("ranks (P) must be at least 1, got 0"), std::string::npos);
