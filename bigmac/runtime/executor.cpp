@@ -7,7 +7,7 @@
 namespace bigmac {
 namespace {
 
-double sum_of(Tensors losses) {
+double sum_of(const Tensors& losses) {
   double sum = 0;
   for (const auto& loss : losses) sum += loss.item<double>();
   return sum;

@@ -30,8 +30,8 @@ class Progress {
     if (sends == Sends::buffered) return;
     posted_after_ = receives_posted_after(schedule);
     for (const auto& unit : schedule.units) {
-      std::vector<uint8_t> parts;
-      for (int rank = 0; rank < schedule.ranks(); ++rank) parts.push_back(takes_part(unit, rank));
+      std::vector<uint8_t> parts(schedule.ranks());
+      for (int rank = 0; rank < schedule.ranks(); ++rank) parts[rank] = takes_part(unit, rank);
       takes_part_.push_back(std::move(parts));
     }
   }

@@ -177,6 +177,7 @@ Schedule insert(const Schedule& base, Shares shares, std::vector<Placement> plac
                .overlapped = {}};
   out.operators.reserve(base.operators.size() + 2 * out.shares.list.size());
   std::vector<std::span<const Share>> shares_by_unit;
+  shares_by_unit.reserve(placements.size());
   for (const auto& placement : placements) shares_by_unit.push_back(shares_of(out.shares, placement.unit));
   for (int rank = 0; rank < base.ranks(); ++rank) {
     auto row = base.row(rank);

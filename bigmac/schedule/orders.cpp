@@ -185,8 +185,9 @@ Row dualpipe_v_order(const Step& step, int rank, int64_t microbatches, std::vect
     pair(1, 0);
   }
   // Backwards in turn, the second half of them split.
-  for (int64_t k = 0; k < 2 * (rank + 1); ++k) {
-    if (k < rank + 1)
+  int64_t turns = rank + 1;
+  for (int64_t k = 0; k < 2 * turns; ++k) {
+    if (k < turns)
       row.backward(1 - k % 2);
     else
       row.input(1 - k % 2);
