@@ -6,6 +6,7 @@
 #include "bigmac/formats/torch_shape.h"
 #include "bigmac/formats/torch_table.h"
 #include "bigmac/schedule/complete.h"
+#include "bigmac/schedule/deadlock.h"
 
 namespace bigmac {
 namespace {
@@ -236,28 +237,18 @@ class Communication {
       ready.insert(ready.end(), woken.begin(), woken.end());
       woken.clear();
     }
-    tell_circle(reached);
+    tell_stuck(reached);
   }
 
-  // Every rank that has not come to its end waits for another such one, so following the waits ends in a
-  // circle.
-  void tell_circle(const std::vector<int64_t>& reached) {
+  void tell_stuck(const std::vector<int64_t>& reached) {
     int rank = 0;
     while (rank < step_.ranks && reached[size_t(rank)] == slots(rank)) ++rank;
     if (rank == step_.ranks) return;
-    std::vector<int> seen;
-    std::vector<std::string> lines;
-    while (std::find(seen.begin(), seen.end(), rank) == seen.end()) {
-      seen.push_back(rank);
-      int64_t at = reached[size_t(rank)];
-      Wait wait = waits_for(action_at(rank, at));
-      lines.push_back(concat(place(rank, at), " waits for ", place(wait.rank, wait.slot)));
-      rank = wait.rank;
-    }
-    std::string text = "deadlock:";
-    for (auto i = std::find(seen.begin(), seen.end(), rank) - seen.begin(); i < int64_t(lines.size()); ++i)
-      text += "\n  " + lines[size_t(i)];
-    tell(text);
+    tell(tell_circle(rank, [&](int stuck) {
+      int64_t at = reached[size_t(stuck)];
+      Wait wait = waits_for(action_at(stuck, at));
+      return std::pair(concat(place(stuck, at), " waits for ", place(wait.rank, wait.slot)), wait.rank);
+    }));
   }
 
   const TorchTable& table_;

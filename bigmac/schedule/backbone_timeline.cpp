@@ -22,12 +22,12 @@ BackboneTimeline::BackboneTimeline(Schedule base, const Costs& nominal)
       receivers(table.operators.size(), kNone),
       before(table.operators.size()),
       work(size_t(table.ranks()), 0) {
-  run(backbone_only(nominal));
-  find_links();
+  Dependencies dependencies(table);
+  run(dependencies, backbone_only(nominal));
+  find_links(dependencies);
 }
 
-void BackboneTimeline::run(const Costs& nominal) {
-  Dependencies dependencies(table);
+void BackboneTimeline::run(const Dependencies& dependencies, const Costs& nominal) {
   Durations durations(table, nominal);
   std::vector<double> end_by_id;
   auto next = table.row_begin;
@@ -40,8 +40,7 @@ void BackboneTimeline::run(const Costs& nominal) {
             });
 }
 
-void BackboneTimeline::find_links() {
-  Dependencies dependencies(table);
+void BackboneTimeline::find_links(const Dependencies& dependencies) {
   auto for_each = [&](auto&& visit) {
     for (int rank = 0; rank < table.ranks(); ++rank)
       for (int64_t o = table.row_begin[rank]; o < table.row_begin[rank + 1]; ++o) visit(rank, int32_t(o));

@@ -36,8 +36,8 @@ struct BackboneTimeline {
   double length = 0;
 
  private:
-  void run(const Costs& nominal);
-  void find_links();
+  void run(const Dependencies& dependencies, const Costs& nominal);
+  void find_links(const Dependencies& dependencies);
 };
 
 }  // namespace bigmac

@@ -42,7 +42,7 @@ class UnitCheck {
           return false;
         }
         least[rank] = place;
-        if (place == int64_t(row.size()) || !is_of(row[place], unit)) continue;
+        if (place == int64_t(row.size()) || !is_of(schedule_, row[place], unit)) continue;
         in_unit[schedule_.row_begin[rank] + place] = 1;
         least[rank] = place + 1;
       }
@@ -76,11 +76,6 @@ class UnitCheck {
   }
 
  private:
-  bool is_of(const Operator& op, const Unit& unit) const {
-    if (op.module == Module::backbone || op.phase != unit.phase) return false;
-    const Share& share = schedule_.shares.list[op.index];
-    return share.module == unit.module && share.unit == unit.index;
-  }
   void tell(std::string text) {
     if (problems_.size() < kMostProblems) problems_.push_back(std::move(text));
   }

@@ -65,6 +65,12 @@ std::string where(const Schedule& schedule, int rank, int64_t position) {
                 ")");
 }
 
+bool is_of(const Schedule& schedule, const Operator& op, const Unit& unit) {
+  if (op.module == Module::backbone || op.phase != unit.phase) return false;
+  const Share& share = schedule.shares.list[op.index];
+  return share.module == unit.module && share.unit == unit.index;
+}
+
 std::vector<std::string> find_malformed(const Schedule& schedule) {
   try {
     check_step(schedule.step);

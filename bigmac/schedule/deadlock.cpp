@@ -67,11 +67,7 @@ class Progress {
   bool takes_part(const Unit& unit, int rank) const {
     auto row = schedule_.row(rank);
     int64_t place = unit.place[rank];
-    if (place >= int64_t(row.size()) || row[place].module == Module::backbone ||
-        row[place].phase != unit.phase)
-      return false;
-    const Share& share = schedule_.shares.list[row[place].index];
-    return share.module == unit.module && share.unit == unit.index;
+    return place < int64_t(row.size()) && is_of(schedule_, row[place], unit);
   }
 
   // A rank may leave a unit's place when the other end of each of its messages has come to the unit, and,
@@ -125,6 +121,21 @@ class Progress {
 
 }  // namespace
 
+std::string tell_circle(int rank, const std::function<std::pair<std::string, int>(int)>& wait_of) {
+  std::vector<int> seen;
+  std::vector<std::string> lines;
+  while (std::find(seen.begin(), seen.end(), rank) == seen.end()) {
+    seen.push_back(rank);
+    auto [line, next] = wait_of(rank);
+    lines.push_back(std::move(line));
+    rank = next;
+  }
+  auto first = std::find(seen.begin(), seen.end(), rank) - seen.begin();
+  std::string text = "deadlock:";
+  for (size_t i = size_t(first); i < lines.size(); ++i) text += "\n  " + lines[i];
+  return text;
+}
+
 std::string find_deadlock(const Schedule& schedule, const Dependencies& dependencies,
                           const std::vector<int32_t>& positions, Sends sends) {
   Progress progress(schedule, dependencies, positions, sends);
@@ -134,19 +145,10 @@ std::string find_deadlock(const Schedule& schedule, const Dependencies& dependen
   int rank = 0;
   while (rank < schedule.ranks() && reached[rank] == int64_t(schedule.row(rank).size())) ++rank;
   if (rank == schedule.ranks()) return "";
-  // Every stuck rank waits for another stuck one, so following the waits ends in a cycle.
-  std::vector<int> seen;
-  std::vector<std::string> lines;
-  while (std::find(seen.begin(), seen.end(), rank) == seen.end()) {
-    seen.push_back(rank);
-    Wait wait = progress.waits_for(rank, reached[rank], schedule.row(rank)[reached[rank]], true);
-    lines.push_back(concat(where(schedule, rank, reached[rank]), " ", wait.reason));
-    rank = wait.rank;
-  }
-  auto first = std::find(seen.begin(), seen.end(), rank) - seen.begin();
-  std::string text = "deadlock:";
-  for (size_t i = size_t(first); i < lines.size(); ++i) text += "\n  " + lines[i];
-  return text;
+  return tell_circle(rank, [&](int stuck) {
+    Wait wait = progress.waits_for(stuck, reached[stuck], schedule.row(stuck)[reached[stuck]], true);
+    return std::pair(concat(where(schedule, stuck, reached[stuck]), " ", wait.reason), wait.rank);
+  });
 }
 
 }  // namespace bigmac

@@ -50,18 +50,22 @@ Shares shares_of(const Step& step, const RankSplit& split) {
   return shares;
 }
 
-// Of the busiest rank: no step with this split is shorter.
-double busiest(const Step& step, const Costs& costs, const RankSplit& split) {
-  Costs spread_costs = costs_for_stages(step, split.backbone, costs);
-  double most = double(step.microbatches) * (spread_costs.forward[0] + spread_costs.backward[0]);
-  Shares shares = shares_of(step, split);
-  std::vector<double> busy(size_t(step.ranks), 0);
-  for (const auto& share : shares.list) {
-    auto cost = costs.of_module(size_t(share.module));
-    for (uint32_t item : shares.items_of(share))
-      busy[share.rank] += step.modules[share.module].items[item].size * (cost.forward + cost.backward);
+// The time of the busiest rank of one kind of module, by how many ranks it has, from 0 to P.
+std::vector<double> busiest_by_ranks(const Step& step, const Costs& costs, Module kind) {
+  Step only = only_items_of(kind, step);
+  std::vector<double> busiest{0};
+  for (int64_t ranks = 1; ranks <= step.ranks; ++ranks) {
+    Shares shares =
+        shares_of(only, kind == Module::encoder ? RankSplit{ranks, 0, 0} : RankSplit{0, 0, ranks});
+    std::vector<double> busy(size_t(ranks), 0);
+    for (const auto& share : shares.list) {
+      auto cost = costs.of_module(size_t(share.module));
+      for (uint32_t item : shares.items_of(share))
+        busy[share.rank] += step.modules[share.module].items[item].size * (cost.forward + cost.backward);
+    }
+    busiest.push_back(*std::max_element(busy.begin(), busy.end()));
   }
-  return std::max(most, *std::max_element(busy.begin(), busy.end()));
+  return busiest;
 }
 
 double step_time(const Step& step, const Costs& costs, const RankSplit& split) {
@@ -136,14 +140,20 @@ RankSplit best_split(const Step& step, const Costs& costs) {
                               shape(step), "; take P=", kinds, " or more"));
   struct Candidate {
     RankSplit split;
-    double bound;
+    double bound;  // the time of the busiest rank: no step with this split is shorter
   };
   std::vector<Candidate> candidates;
+  auto encoder = busiest_by_ranks(step, costs, Module::encoder);
+  auto generator = busiest_by_ranks(step, costs, Module::generator);
   int64_t most_encoder = encodes ? step.ranks : 0, most_generator = generates ? step.ranks : 0;
   for (int64_t e = encodes ? 1 : 0; e <= most_encoder; ++e)
-    for (int64_t g = generates ? 1 : 0; g <= most_generator; ++g)
-      if (RankSplit split{e, step.ranks - e - g, g}; split.backbone >= 1)
-        candidates.push_back({split, busiest(step, costs, split)});
+    for (int64_t g = generates ? 1 : 0; g <= most_generator; ++g) {
+      RankSplit split{e, step.ranks - e - g, g};
+      if (split.backbone < 1) continue;
+      Costs spread_costs = costs_for_stages(step, split.backbone, costs);
+      double backbone = double(step.microbatches) * (spread_costs.forward[0] + spread_costs.backward[0]);
+      candidates.push_back({split, std::max({backbone, encoder[e], generator[g]})});
+    }
   // The bounds show which splits can still win.
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.bound != b.bound ? a.bound < b.bound : a.split.backbone > b.split.backbone;

@@ -6,11 +6,11 @@
 #include <tuple>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/backbone_timeline.h"
 #include "bigmac/schedule/base.h"
 #include "bigmac/schedule/check.h"
 #include "bigmac/schedule/length.h"
 #include "bigmac/schedule/spread.h"
-#include "bigmac/schedule/timing.h"
 
 namespace bigmac {
 namespace {
@@ -34,27 +34,20 @@ struct Bubbles {
   std::vector<double> first_forward, last_backward;  // of stage 0, by microbatch
 };
 
-Bubbles find_bubbles(const Schedule& base, const Costs& nominal) {
-  Costs costs = nominal;
-  costs.modules.clear();
-  Dependencies dependencies(base);
-  Durations durations(base, costs);
+Bubbles find_bubbles(const BackboneTimeline& backbone) {
   Bubbles found;
-  found.first_forward.resize(size_t(base.step.microbatches));
-  found.last_backward.resize(size_t(base.step.microbatches));
-  std::vector<int64_t> next(base.ranks(), 0);
-  std::vector<double> ends, free_at(base.ranks(), 0);
-  run_table(base, dependencies, durations, durations.latency(), ends,
-            [&](int rank, const Operator& op, double start, double end) {
-              if (start > free_at[rank]) found.gaps.push_back({rank, next[rank], free_at[rank], start});
-              free_at[rank] = end;
-              ++next[rank];
-              if (dependencies.stage(rank, op.chunk) != 0) return;
-              if (op.phase == Phase::forward) found.first_forward[op.index] = start;
-              if (gives_input_gradient(op.phase)) found.last_backward[op.index] = end;
-            });
+  for (int rank = 0; rank < backbone.table.ranks(); ++rank) {
+    int64_t begin = backbone.table.row_begin[rank];
+    double free = 0;
+    for (int64_t o = begin; o < backbone.table.row_begin[rank + 1]; ++o) {
+      if (backbone.starts[o] > free) found.gaps.push_back({rank, o - begin, free, backbone.starts[o]});
+      free = backbone.ends[o];
+    }
+  }
   std::sort(found.gaps.begin(), found.gaps.end(),
             [](const Gap& a, const Gap& b) { return a.from != b.from ? a.from < b.from : a.rank < b.rank; });
+  for (int32_t o : backbone.first_forward) found.first_forward.push_back(backbone.starts[o]);
+  for (int32_t o : backbone.first_backward) found.last_backward.push_back(backbone.ends[o]);
   return found;
 }
 
@@ -167,12 +160,8 @@ class Filler {
 // Every encoder item a share; generators' shares as they are spread.
 Shares make_shares(const Step& step, const Bubbles& bubbles, const Costs& nominal,
                    std::vector<Placed>& items) {
-  Step encoders = step, generators = step;
-  for (auto& module : encoders.modules)
-    if (module.kind == Module::generator) module.items.clear();
-  for (auto& module : generators.modules)
-    if (module.kind == Module::encoder) module.items.clear();
-  Shares shares = spread_singly(encoders), rest = spread(generators);
+  Shares shares = spread_singly(only_items_of(Module::encoder, step)),
+         rest = spread(only_items_of(Module::generator, step));
   Durations durations(step, shares, nominal);
   for (uint32_t n = 0; n < shares.list.size(); ++n) {
     const Share& share = shares.list[n];
@@ -239,8 +228,9 @@ Schedule assemble(const Schedule& base, const Shares& shares, const std::vector<
 }  // namespace
 
 Schedule optimus_schedule(const Step& step, const Costs& nominal) {
-  Schedule base = base_table(step, step.has(Module::generator) ? Turn::behind_all_forwards : Turn::at_once);
-  Bubbles bubbles = find_bubbles(base, nominal);
+  BackboneTimeline backbone(
+      base_table(step, step.has(Module::generator) ? Turn::behind_all_forwards : Turn::at_once), nominal);
+  Bubbles bubbles = find_bubbles(backbone);
   std::vector<Placed> items;
   Shares shares = make_shares(step, bubbles, nominal, items);
   struct Candidate {
@@ -249,7 +239,7 @@ Schedule optimus_schedule(const Step& step, const Costs& nominal) {
   };
   std::vector<Candidate> candidates;
   auto add = [&](const std::vector<Placed>& placed) {
-    Schedule schedule = assemble(base, shares, placed);
+    Schedule schedule = assemble(backbone.table, shares, placed);
     double length = length_of(schedule, nominal);
     candidates.push_back({length, std::move(schedule)});
   };

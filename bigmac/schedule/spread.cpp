@@ -78,6 +78,12 @@ Shares spread_singly(const Step& step) {
   return shares;
 }
 
+Step only_items_of(Module kind, Step step) {
+  for (auto& module : step.modules)
+    if (module.kind != kind) module.items.clear();
+  return step;
+}
+
 std::vector<double> unit_sizes(const Step& step, const Shares& spread) {
   std::vector<double> most(step.modules.size(), 0);
   for (const auto& share : spread.list) {

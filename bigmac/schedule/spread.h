@@ -17,6 +17,9 @@ Shares spread_singly(const Step& step);
 std::vector<int32_t> longest_first(const std::vector<double>& sizes, int64_t ranks,
                                    const std::vector<double>& held = {});
 
+// The step whose modules of the other kind have no items.
+Step only_items_of(Module kind, Step step);
+
 // By module: the largest share that any rank has of any unit. What "one live unit" means in bytes.
 std::vector<double> unit_sizes(const Step& step, const Shares& spread);
 
