@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "bigmac/data/text.h"
+#include "bigmac/formats/yaml_section.h"
 #include "bigmac/schedule/make.h"
-#include "bigmac/train/yaml_section.h"
 
 namespace bigmac::train {
 namespace {
@@ -235,13 +235,7 @@ void Config::complete() {
 
 Config parse_config(const std::string& yaml, const std::string& file) {
   Config config;
-  YAML::Node root;
-  try {
-    root = YAML::Load(yaml);
-  } catch (const YAML::ParserException& error) {
-    throw InvalidInput(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1, ": ", error.msg));
-  }
-  Reader reader(YamlSection(root, file, ""));
+  Reader reader(YamlSection(load_yaml(yaml, file), file, ""));
   describe(reader, config);
   reader.done();
   config.complete();
