@@ -49,21 +49,23 @@ Durations::Durations(const Step& step, const Shares& shares, const Costs& costs)
   if (known > 1 && known != step.modules.size())
     throw InvalidInput(
         concat("[costs] has ", known, " encoders and generators, the step has ", step.modules.size()));
-  std::vector<double> first, second;
   for (size_t n = 0; n < step.modules.size(); ++n) {
-    const auto& module = step.modules[n];
+    auto name = step.modules[n].name;
     auto cost = costs.of_module(n);
-    checked(module.name + " forward", cost.forward);
-    checked(module.name + " backward", cost.backward);
-    bool one_operator = module.kind == Module::generator;
-    first.push_back(cost.forward + (one_operator ? cost.backward : 0));
-    second.push_back(cost.backward);
+    checked(name + " forward", cost.forward);
+    checked(name + " backward", cost.backward);
+    checked(name + " least forward", cost.least_forward);
+    checked(name + " least backward", cost.least_backward);
   }
   for (const auto& share : shares.list) {
+    const auto& module = step.modules[share.module];
+    auto cost = costs.of_module(size_t(share.module));
     double size = 0;
-    for (uint32_t item : shares.items_of(share)) size += step.modules[share.module].items[item].size;
-    share_[0].push_back(size * first[share.module]);
-    share_[1].push_back(size * second[share.module]);
+    for (uint32_t item : shares.items_of(share)) size += module.items[item].size;
+    double first = std::max(size * cost.forward, cost.least_forward);
+    double second = std::max(size * cost.backward, cost.least_backward);
+    share_[0].push_back(module.kind == Module::generator ? first + second : first);
+    share_[1].push_back(second);
   }
 }
 

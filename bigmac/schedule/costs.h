@@ -6,10 +6,14 @@
 
 namespace bigmac {
 
-// What an encoder's or generator's item of size 1 takes; other items in proportion to their size.
+// What an encoder's or generator's item of size 1 takes; other items in proportion to their size. An operator
+// takes the sum of its items, but at least `least_*`: where parameters are sharded, gathering them beside
+// computing takes as long for one item as for many.
 struct ModuleCosts {
   double forward = 0;
   double backward = 0;
+  double least_forward = 0;
+  double least_backward = 0;
 };
 
 // What operators take, as constants per module and stage, in one unit of time throughout.

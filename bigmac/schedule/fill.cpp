@@ -56,9 +56,9 @@ FillRule scaled(FillRule rule, const Filling& filling) {
 
 class Search {
  public:
-  explicit Search(const Filling& filling) : filling_(filling), flow_(filling) {
+  Search(const Filling& filling, int64_t most_passes) : filling_(filling), flow_(filling) {
     auto operators = double(filling.backbone.table.operators.size() + 2 * filling.items.size());
-    passes_ = int64_t(std::max(kFewestPasses, kMostOperators / operators));
+    passes_ = std::min(int64_t(std::max(kFewestPasses, kMostOperators / operators)), most_passes);
     rounds_ = passes_ < int64_t(std::size(kRules)) ? 0 : kRounds;
   }
 
@@ -105,10 +105,10 @@ class Search {
 
 }  // namespace
 
-Schedule fill_schedule(const Step& step, const Costs& nominal) {
+Schedule fill_schedule(const Step& step, const Costs& nominal, int64_t most_passes) {
   Schedule nested = nested_schedule(step, nominal);
   Filling filling(step, nominal, warmup_units(step, nominal));
-  Search search(filling);
+  Search search(filling, most_passes);
   search.run();
   // Of two that take as long, the nested one holds less.
   return search.length < length_of(nested, nominal) * (1 - kNoGain) ? std::move(search.best) : nested;

@@ -5,6 +5,8 @@
 
 namespace bigmac {
 
+inline constexpr int64_t kAllPasses = 1'000'000;
+
 // The table of a nested-fill step: items of encoders and generators, one an operator, in the backbone's
 // bubbles and, where those do not suffice, between its operators.
 //
@@ -25,7 +27,8 @@ namespace bigmac {
 //
 // A share is one item, and the table has no units; or it is nested_schedule's own, where that is the best.
 // `nominal` decides places only. The same step and costs give the same table.
+// `most_passes`: fewer than it would make, for callers that look at thousands of steps.
 // Throws InvalidInput as nested_schedule does.
-Schedule fill_schedule(const Step& step, const Costs& nominal);
+Schedule fill_schedule(const Step& step, const Costs& nominal, int64_t most_passes = kAllPasses);
 
 }  // namespace bigmac

@@ -3,14 +3,13 @@
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/base.h"
 #include "bigmac/schedule/disttrain.h"
-#include "bigmac/schedule/fill.h"
 #include "bigmac/schedule/megatron.h"
 #include "bigmac/schedule/nest.h"
 #include "bigmac/schedule/optimus.h"
 
 namespace bigmac {
 
-Schedule make_schedule(const Step& step, const Costs& nominal) {
+Schedule make_schedule(const Step& step, const Costs& nominal, int64_t most_passes) {
   check_step(step);
   if (step.arrangement == Arrangement::llm_only || step.modules.empty()) return base_table(step);
   switch (step.arrangement) {
@@ -18,7 +17,7 @@ Schedule make_schedule(const Step& step, const Costs& nominal) {
     case Arrangement::three_phase:
       return nested_schedule(step, nominal);
     case Arrangement::nested_fill:
-      return fill_schedule(step, nominal);
+      return fill_schedule(step, nominal, most_passes);
     case Arrangement::optimus:
       return optimus_schedule(step, nominal);
     case Arrangement::megatron:
