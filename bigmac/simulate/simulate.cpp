@@ -92,6 +92,7 @@ StepReport report(const Schedule& schedule, const Costs& costs, const Timeline& 
   report.peaks = peak_live(schedule);
   report.idle_over_total = idle_over_total(timeline);
   report.idle_over_busy = idle_over_busy(timeline);
+  report.shares = time_shares(timeline);
   for (const auto& module : step.modules) report.modules.push_back(module.name);
   double nested_work = 0, work = 0;
   for (const auto& row : timeline.rows)
@@ -120,12 +121,18 @@ std::string to_json(const StepReport& report) {
   json["ratio_to_lower_bound"] = report.ratio_to_lower_bound();
   json["idle_over_total"] = report.idle_over_total;
   json["idle_over_busy"] = report.idle_over_busy;
+  json["bubble_over_total"] = report.shares.bubble;
+  json["transfer_over_total"] = report.shares.transfer;
+  json["order_over_total"] = report.shares.order;
   json["ranks"] = nlohmann::ordered_json::array();
   for (size_t rank = 0; rank < report.times.size(); ++rank) {
     auto units = nlohmann::ordered_json::object();
     for (size_t n = 0; n < report.modules.size(); ++n) units[report.modules[n]] = report.peaks[rank].units[n];
     json["ranks"].push_back({{"rank", rank},
                              {"busy", report.times[rank].busy},
+                             {"transfer", report.times[rank].transfer},
+                             {"order", report.times[rank].order},
+                             {"wait", report.times[rank].wait},
                              {"idle", report.times[rank].idle},
                              {"peak_units", units},
                              {"peak_in_flight", report.peaks[rank].in_flight}});

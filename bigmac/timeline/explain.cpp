@@ -26,15 +26,21 @@ class Slices {
   Place place_of(int rank, const Operator& op) const { return places_[dependencies_.of(rank, op)]; }
   const Slice& at(Place place) const { return timeline_.rows[place.rank].operators[place.position]; }
 
-  // Of what an operator needs of other ranks, what ended last. What it needs of its own ended before the
-  // operator before it in the row did.
+  // Of what an operator needs of other ranks, what it waited for last, or else what ended last. What it needs
+  // of its own ended before the operator before it in the row did.
   std::optional<Place> last_input(Place place) const {
-    std::optional<Place> last;
+    int peer = gap_before(place).peer;
+    std::optional<Place> last, of_peer;
+    auto keep_later = [&](std::optional<Place>& kept, Place input) {
+      if (!kept || at(input).end > at(*kept).end) kept = input;
+    };
     dependencies_.for_each_predecessor(place.rank, at(place).op, [&](int64_t id, int from) {
       Place input = places_[id];
-      if (from != place.rank && input.rank >= 0 && (!last || at(input).end > at(*last).end)) last = input;
+      if (from == place.rank || input.rank < 0) return;
+      keep_later(last, input);
+      if (from == peer) keep_later(of_peer, input);
     });
-    return last;
+    return of_peer ? of_peer : last;
   }
 
   struct Binding {
@@ -45,13 +51,51 @@ class Slices {
     auto input = last_input(place);
     if (place.position > 0) {
       Place row{place.rank, place.position - 1};
-      if (!input || at(row).end + kSameMoment * timeline_.length() >= at(place).start)
-        return {Cause::row, row};
+      if (!input || gap_before(place).free + tolerance() >= at(place).start) return {Cause::row, row};
     }
-    return input ? Binding{Cause::input, *input} : Binding{Cause::start, {}};
+    return input ? Binding{Cause::input, left_with(*input)} : Binding{Cause::start, {}};
   }
 
  private:
+  double tolerance() const { return kSameMoment * timeline_.length(); }
+
+  // What a rank did between an operator and the one before it.
+  struct Gap {
+    double free;    // when the operator before had ended, and what was transferred right behind it
+    int peer = -1;  // whom it waited for last
+  };
+  Gap gap_before(Place place) const {
+    const auto& row = timeline_.rows[place.rank];
+    double end = place.position > 0 ? row.operators[place.position - 1].end : timeline_.start;
+    Gap gap{end};
+    auto next = std::lower_bound(row.intervals.begin(), row.intervals.end(), end - tolerance(),
+                                 [](const Interval& interval, double time) { return interval.start < time; });
+    for (; next != row.intervals.end() && next->start < at(place).start; ++next) {
+      if (next->spent != Spent::transfer)
+        gap.peer = next->peer;
+      else if (next->start <= gap.free + tolerance())
+        gap.free = next->end;
+    }
+    return gap;
+  }
+
+  bool transfers_behind(Place place) const {
+    const auto& intervals = timeline_.rows[place.rank].intervals;
+    auto next = std::lower_bound(intervals.begin(), intervals.end(), at(place).end - tolerance(),
+                                 [](const Interval& interval, double time) { return interval.start < time; });
+    return next != intervals.end() && next->spent == Spent::transfer && next->op == at(place).op;
+  }
+
+  // The operator with whose output a forward's left: the backward behind it, or its own.
+  Place left_with(Place place) const {
+    Place next{place.rank, place.position + 1};
+    const auto& row = timeline_.rows[place.rank].operators;
+    if (at(place).op.phase != Phase::forward || next.position == int64_t(row.size()) ||
+        !gives_input_gradient(at(next).op.phase) || transfers_behind(place) || !transfers_behind(next))
+      return place;
+    return next;
+  }
+
   const Timeline& timeline_;
   Dependencies dependencies_;
   std::vector<Place> places_;

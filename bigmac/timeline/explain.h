@@ -20,12 +20,14 @@ struct PathStep {
   int rank = 0;
   Slice slice;
   Cause cause = Cause::start;
-  double gap =
-      0;  // from the end of the path's operator before it, or the step's start: message, or unexplained
+  double gap = 0;  // from the end of the path's operator before it, or the step's start: a message, an
+                   // exchange of the rank's own (Cause::row), or unexplained
 };
 
 // The chain of operators that the step's end hangs on, from its start: each began when the one before it had
-// ended (and its message had arrived). To shorten the step, shorten this.
+// ended (and its message had arrived). Where an operator waited for a peer, by its intervals, the chain goes
+// to that rank; what left in one exchange with a later operator's output (links.h: batched) hangs on that
+// one. To shorten the step, shorten this.
 std::vector<PathStep> critical_path(const Schedule& schedule, const Timeline& timeline);
 
 // An operator, and the rank that ran it.

@@ -1,9 +1,9 @@
 #include "bigmac/timeline/picture.h"
 
 #include <array>
-#include <iomanip>
 
 #include "bigmac/common/error.h"
+#include "bigmac/common/svg.h"
 #include "bigmac/schedule/labels.h"
 
 namespace bigmac {
@@ -28,46 +28,6 @@ size_t look_of(const Operator& op) {
   return (op.module == Module::encoder ? 2 : 0) + (op.phase == Phase::forward ? 0 : 1);
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-class Svg {
- public:
-  Svg(double width, double height) {
-    out_ << std::fixed << std::setprecision(2) << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
-         << width << " " << height << "\" font-family=\"sans-serif\" font-size=\"12\">\n";
-    box(0, 0, width, height, "#ffffff");
-  }
-  // A later chunk of a rank is drawn fainter, so that the passes through the model can be told apart.
-  void box(double x, double y, double width, double height, const char* fill, double opacity = 1) {
-    out_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
-         << "\" fill=\"" << fill << "\"";
-    if (opacity < 1) out_ << " fill-opacity=\"" << opacity << "\"";
-    out_ << "/>\n";
-  }
-  void text(double x, double y, const std::string& text, const char* anchor = "start", int size = 12) {
-    out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\" font-size=\"" << size
-         << "\">" << escaped(text) << "</text>\n";
-  }
-  std::string finish() {
-    out_ << "</svg>\n";
-    return out_.str();
-  }
-
- private:
-  std::ostringstream out_;
-};
-
 }  // namespace
 
 std::string to_svg(const Schedule& schedule, const Timeline& timeline, const std::string& title) {
@@ -85,6 +45,7 @@ std::string to_svg(const Schedule& schedule, const Timeline& timeline, const std
     for (const auto& [op, start, end] : timeline.rows[rank].operators) {
       double x = kLeft + (start - timeline.start) * scale, width = (end - start) * scale;
       seen[look_of(op)] = true;
+      // A later chunk of a rank is drawn fainter, so that the passes through the model can be told apart.
       svg.box(x, y, std::max(width - 0.6, 0.2), kRow, kLooks[look_of(op)].fill, op.chunk == 0 ? 1 : 0.72);
       auto label = labels.number(op);
       if (width > 7.0 * double(label.size()) + 2)

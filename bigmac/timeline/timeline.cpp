@@ -15,17 +15,46 @@ double total_time(const Timeline& timeline) {
 
 }  // namespace
 
+std::string_view name(Spent spent) {
+  switch (spent) {
+    case Spent::transfer:
+      return "transfer";
+    case Spent::wait:
+      return "wait";
+    case Spent::order:
+      return "order";
+  }
+  return "";
+}
+
 std::vector<RankTime> rank_times(const Timeline& timeline) {
   std::vector<RankTime> times;
   for (const auto& row : timeline.rows) {
     RankTime time;
     for (const auto& slice : row.operators) time.busy += slice.end - slice.start;
-    for (const auto& interval : row.intervals)
-      (interval.spent == Spent::wait ? time.wait : time.transfer) += interval.end - interval.start;
-    time.idle = timeline.length() - time.busy - time.transfer - time.wait;
+    for (const auto& interval : row.intervals) {
+      auto& part = interval.spent == Spent::wait    ? time.wait
+                   : interval.spent == Spent::order ? time.order
+                                                    : time.transfer;
+      part += interval.end - interval.start;
+    }
+    time.idle = timeline.length() - time.busy - time.transfer - time.order - time.wait;
     times.push_back(time);
   }
   return times;
+}
+
+TimeShares time_shares(const Timeline& timeline) {
+  TimeShares shares;
+  double total = total_time(timeline);
+  if (total <= 0) return shares;
+  for (const auto& time : rank_times(timeline)) {
+    shares.busy += time.busy / total;
+    shares.transfer += time.transfer / total;
+    shares.order += time.order / total;
+    shares.bubble += time.bubble() / total;
+  }
+  return shares;
 }
 
 double idle_over_total(const Timeline& timeline) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
+#include "bigmac/schedule/dependencies.h"
 #include "bigmac/schedule/labels.h"
 
 namespace bigmac {
@@ -23,15 +24,20 @@ Json complete(const std::string& label, const char* category, int rank, int thre
           {"tid", thread}, {"ts", start},     {"dur", end - start}};
 }
 
-// Microbatches as they were declared, and where they stand in the schedule.
-Json arguments_of(const Schedule& schedule, const Operator& op) {
+// Microbatches as they were declared, and where they stand in the schedule. The stage where the rank does not
+// give it away.
+Json arguments_of(const Schedule& schedule, const Dependencies& dependencies, int rank, const Operator& op) {
   const Step& step = schedule.step;
-  if (op.module == Module::backbone)
-    return {{"module", name(op.module)},
-            {"operator", letter(op.phase)},
-            {"chunk", op.chunk},
-            {"microbatch", step.declared(op.index)},
-            {"position", op.index}};
+  if (op.module == Module::backbone) {
+    Json json{{"module", name(op.module)},
+              {"operator", letter(op.phase)},
+              {"chunk", op.chunk},
+              {"microbatch", step.declared(op.index)},
+              {"position", op.index}};
+    if (int64_t stage = dependencies.stage(rank, op.chunk); stage != op.chunk * step.ranks + rank)
+      json["stage"] = stage;
+    return json;
+  }
   const Share& share = schedule.shares.list.at(op.index);
   const auto& module = schedule.module_of(share);
   auto items = Json::array();
@@ -50,6 +56,7 @@ Json arguments_of(const Schedule& schedule, const Operator& op) {
 void write_trace(const Schedule& schedule, const Timeline& timeline, const std::string& path, double second) {
   double scale = 1e6 / second;
   Labels labels(schedule);
+  Dependencies dependencies(schedule);
   auto at = [&](double time) { return (time - timeline.start) * scale; };
   std::ofstream out(path);
   const char* separator = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
@@ -64,15 +71,15 @@ void write_trace(const Schedule& schedule, const Timeline& timeline, const std::
     for (const auto& slice : row.operators) {
       Json event =
           complete(labels(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start), at(slice.end));
-      event["args"] = arguments_of(schedule, slice.op);
+      event["args"] = arguments_of(schedule, dependencies, rank, slice.op);
       put(event);
     }
     if (row.intervals.empty()) continue;
     put(metadata("thread_name", rank, 1, "waits and transfers"));
     for (const auto& interval : row.intervals) {
-      const char* spent = interval.spent == Spent::wait ? "wait" : "transfer";
-      Json event = complete(concat(spent, " ", labels(interval.op)), spent, rank, 1, at(interval.start),
-                            at(interval.end));
+      auto spent = name(interval.spent);
+      Json event = complete(concat(spent, " ", labels(interval.op)), spent.data(), rank, 1,
+                            at(interval.start), at(interval.end));
       event["args"] = {{"for", describe(schedule, interval.op)}, {"peer", interval.peer}};
       put(event);
     }

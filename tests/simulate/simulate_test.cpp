@@ -273,9 +273,10 @@ TEST(Report, AsJsonHoldsEveryField) {
   auto json = nlohmann::ordered_json::parse(to_json(reported));
   std::vector<std::string> keys, rank_keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{"makespan", "ideal", "ratio_to_ideal", "lower_bound",
-                                      "ratio_to_lower_bound", "idle_over_total", "idle_over_busy", "ranks"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"makespan", "ideal", "ratio_to_ideal", "lower_bound",
+                                            "ratio_to_lower_bound", "idle_over_total", "idle_over_busy",
+                                            "bubble_over_total", "transfer_over_total", "order_over_total",
+                                            "ranks"}));
   EXPECT_EQ(json["makespan"], 465);
   EXPECT_EQ(json["ideal"], 465);
   EXPECT_EQ(json["ratio_to_ideal"], 1);
@@ -283,9 +284,13 @@ TEST(Report, AsJsonHoldsEveryField) {
   EXPECT_EQ(json["ratio_to_lower_bound"], 465 / reported.lower_bound);
   EXPECT_EQ(json["idle_over_total"], reported.idle_over_total);
   EXPECT_EQ(json["idle_over_busy"], reported.idle_over_busy);
+  EXPECT_EQ(json["bubble_over_total"], reported.shares.bubble);
+  EXPECT_EQ(json["transfer_over_total"], 0);
+  EXPECT_EQ(json["order_over_total"], 0);
   ASSERT_EQ(json["ranks"].size(), 8);
   for (const auto& [key, value] : json["ranks"][0].items()) rank_keys.push_back(key);
-  EXPECT_EQ(rank_keys, (std::vector<std::string>{"rank", "busy", "idle", "peak_units", "peak_in_flight"}));
+  EXPECT_EQ(rank_keys, (std::vector<std::string>{"rank", "busy", "transfer", "order", "wait", "idle",
+                                                 "peak_units", "peak_in_flight"}));
   for (size_t rank = 0; rank < 8; ++rank) {
     const auto& on_rank = json["ranks"][rank];
     EXPECT_EQ(on_rank["rank"], rank);
