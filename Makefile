@@ -27,6 +27,8 @@ test: build
 
 bench: build
 	@taskset -c 0 $(BUILD)/bin/bench_schedule
+	@taskset -c 0 $(BUILD)/bin/bench_plan --benchmark_filter=-search
+	@$(BUILD)/bin/bench_plan --benchmark_filter=search
 	@$(BUILD)/bin/bench_runtime
 
 fuzz: build

@@ -1,0 +1,218 @@
+#include "bigmac/plan/estimator.h"
+
+#include <algorithm>
+
+#include "bigmac/common/error.h"
+#include "bigmac/plan/stages.h"
+#include "bigmac/schedule/check.h"
+#include "bigmac/workload/draw.h"
+
+namespace bigmac {
+
+using cost::Recompute;
+
+struct Estimator::Memo {
+  // tensor, expert, data, whether there are several stages, microbatch
+  using BackboneKey = std::tuple<int64_t, int64_t, int64_t, bool, int64_t, Recompute>;
+  using ModuleKey = std::tuple<size_t, ModulePlacement, Recompute>;
+  using LayersKey = std::tuple<BackboneKey, int64_t, bool, std::vector<Recompute>>;  // stages, whether megatron
+  std::map<BackboneKey, BackboneCosts> backbones;
+  std::map<ModuleKey, ModuleWork> modules;
+  std::map<std::pair<size_t, int64_t>, SampleSizes> sizes;  // module, tensor
+  std::map<LayersKey, cost::Split> layers;
+  std::map<std::tuple<Base, int64_t, int64_t, int64_t, Arrangement>, InFlight> in_flight;
+  std::vector<std::vector<std::vector<double>>> tokens;  // module, sample, item
+
+  static BackboneKey key(const Configuration& c) {
+    return {c.parallel.tensor, c.parallel.expert, c.parallel.data, c.stages() > 1, c.microbatch, c.recompute};
+  }
+};
+
+Estimator::Estimator(const Workload& workload, int64_t samples_per_gpu)
+    : workload_(workload),
+      global_batch_(samples_per_gpu * workload.gpus),
+      backbone_kinds_(workload.backbone.model),
+      memo_(std::make_unique<Memo>()) {
+  if (samples_per_gpu < 1)
+    throw InvalidInput(concat("[plan] samples a GPU must be at least 1, got ", samples_per_gpu));
+  for (const auto& module : workload.modules) module_kinds_.emplace_back(module.model);
+  memo_->tokens.resize(workload.modules.size());
+}
+
+Estimator::~Estimator() = default;
+Estimator::Estimator(Estimator&&) noexcept = default;
+
+const BackboneCosts& Estimator::backbone(const Configuration& c) {
+  auto [at, is_new] = memo_->backbones.try_emplace(Memo::key(c));
+  if (is_new) at->second = backbone_costs(workload_, backbone_kinds_, c.parallel, c.microbatch, c.recompute);
+  return at->second;
+}
+
+ModulePlacement Estimator::placement(size_t n, const Configuration& c) const {
+  bool encodes = workload_.modules[n].kind == Module::encoder;
+  if (c.arrangement == Arrangement::disttrain) return {1, encodes ? c.encoder_gpus : c.generator_gpus};
+  int64_t ranks = c.arrangement == Arrangement::megatron ? 1 : c.parallel.pipeline;
+  return {c.parallel.tensor, ranks * c.parallel.data};
+}
+
+const ModuleWork& Estimator::module(size_t n, const Configuration& c) {
+  auto where = placement(n, c);
+  auto [at, is_new] = memo_->modules.try_emplace({n, where, c.module_recompute[n]});
+  if (is_new) at->second = module_work(workload_, n, module_kinds_[n], where, c.module_recompute[n]);
+  return at->second;
+}
+
+// Of as many samples as any configuration of this batch gives a replica.
+const SampleSizes& Estimator::sizes(size_t n, int64_t tensor) {
+  auto [at, is_new] = memo_->sizes.try_emplace({n, tensor});
+  if (!is_new) return at->second;
+  auto& tokens = memo_->tokens[n];
+  if (tokens.empty()) tokens = draw_items(workload_.modules[n].items, global_batch_, workload_.seed, n);
+  ItemSizes size_of(workload_, n, module_kinds_[n], tensor);
+  for (const auto& sample : tokens) {
+    std::vector<double> sizes;
+    for (double item : sample) sizes.push_back(size_of(item));
+    at->second.add_sample(std::move(sizes));
+  }
+  return at->second;
+}
+
+const cost::Split& Estimator::layers(const Configuration& c) {
+  if (!c.layers.empty()) return c.layers;
+  bool megatron = c.arrangement == Arrangement::megatron;
+  auto [at, is_new] =
+      memo_->layers.try_emplace({Memo::key(c), c.stages(), megatron, megatron ? c.module_recompute : std::vector<Recompute>{}});
+  if (!is_new) return at->second;
+  cost::SplitCosts costs{.times = layer_seconds(backbone(c)), .empty_stages = megatron};
+  if (megatron) {
+    costs.extra.assign(size_t(c.stages()), 0);
+    for (size_t n = 0; n < workload_.modules.size(); ++n) {
+      const auto& items = workload_.modules[n];
+      auto work = module(n, c).costs;
+      (items.kind == Module::encoder ? costs.extra.front() : costs.extra.back()) +=
+          items_of_sample(items.items) * double(c.microbatch) * (work.forward + work.backward);
+    }
+  }
+  return at->second = cost::balanced_split(costs, c.stages());
+}
+
+JobParts Estimator::parts(const Configuration& c) {
+  JobParts parts{.workload = workload_,
+                 .configuration = c,
+                 .microbatches = microbatches_of(c, global_batch_),
+                 .backbone = backbone(c),
+                 .layers = layers(c),
+                 .modules = {},
+                 .sizes = {}};
+  for (size_t n = 0; n < workload_.modules.size(); ++n) {
+    parts.modules.push_back(&module(n, c));
+    parts.sizes.push_back(&sizes(n, placement(n, c).tensor));
+  }
+  return parts;
+}
+
+// More microbatches than fill the pipeline several times do not add to those in flight.
+const InFlight& Estimator::in_flight(const Configuration& c) {
+  constexpr int64_t kFillings = 4;
+  Step step;
+  step.ranks = c.parallel.pipeline;
+  step.chunks = c.chunks;
+  step.microbatches = std::min(microbatches_of(c, global_batch_), kFillings * step.ranks);
+  step.base = c.base;
+  step.arrangement = c.arrangement;
+  for (const auto& module : workload_.modules)
+    step.modules.push_back(one_item_each(module.name, module.kind, step.microbatches));
+  auto [at, is_new] =
+      memo_->in_flight.try_emplace({c.base, step.ranks, step.chunks, step.microbatches, c.arrangement});
+  if (is_new) at->second = in_flight_of(step);
+  return at->second;
+}
+
+LeastOutcome Estimator::least(const Configuration& c) {
+  return least_outcome(parts(c), in_flight(c));
+}
+
+Job Estimator::job(const Configuration& c) {
+  return make_job(parts(c));
+}
+
+Outcome Estimator::evaluate_as_given(const Configuration& c, int64_t most_passes) {
+  Job job = this->job(c);
+  Schedule schedule = make_schedule(job, most_passes);
+  Timeline timeline = simulate(schedule, job.costs, job.links);
+  Outcome out;
+  out.configuration = c;
+  out.microbatches = job.step.microbatches;
+  out.configuration.layers = job.layers;
+  out.pipeline = timeline.length();
+  out.sync = job.sync;
+  out.optimizer = job.optimizer;
+  out.step = out.pipeline + out.sync + out.optimizer;
+  double total = double(schedule.ranks()) * out.pipeline;
+  for (const auto& time : rank_times(timeline)) {
+    out.bubble += (time.idle + time.wait) / total;
+    out.transfer += time.transfer / total;
+    out.order += time.order / total;
+  }
+  for (const auto& rank : peak_memory(schedule, timeline, job.bytes)) {
+    out.memory_by_rank.push_back(rank.peak);
+    out.memory = std::max(out.memory, rank.peak);
+  }
+  out.fits = out.memory <= workload_.memory;
+  double gpus = double(workload_.gpus);
+  out.tokens_per_second = double(global_batch_) * workload_.tokens / (out.step * gpus);
+  out.mfu = job.flops * double(c.parallel.data) / (out.step * gpus * workload_.hardware.peak);
+  return out;
+}
+
+// The most even layers whose stages fit, with one chunk a rank: each holds as many microbatches, and as much beside
+// them, as it did with balanced layers.
+cost::Split Estimator::layers_in_memory(const Configuration& c, const Outcome& balanced) {
+  const auto& costs = backbone(c);
+  cost::SplitCosts split{.times = layer_seconds(costs)};
+  for (const auto& layer : costs.bytes) split.bytes.push_back(layer.kept);
+  auto stages = stage_sums(costs, balanced.configuration.layers);
+  auto peaks = peak_live(make_schedule(job(c), 1));
+  ReplicaRanks ranks(c);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    auto rank = size_t(ranks.of_stage[s]);
+    double in_flight = std::max(double(peaks[rank].in_flight), 1.0);
+    double others = balanced.memory_by_rank[rank] - in_flight * stages[s].kept;
+    split.most_bytes.push_back(std::max(workload_.memory - others, 0.0) / in_flight);
+  }
+  return cost::balanced_split(split, c.stages());
+}
+
+Outcome Estimator::evaluate(const Configuration& c, int64_t most_passes) {
+  Outcome out = evaluate_as_given(c, most_passes);
+  if (out.fits || !can_shift_layers(c)) return out;
+  Configuration shifted = c;
+  try {
+    shifted.layers = layers_in_memory(c, out);
+  } catch (const InvalidInput&) {
+    return out;  // no split fits
+  }
+  if (shifted.layers == out.configuration.layers) return out;
+  Outcome other = evaluate_as_given(shifted, most_passes);
+  bool bounded = other.memory >= least(c).memory;  // what no outcome is below stays true
+  return bounded && other.memory < out.memory ? other : out;
+}
+
+std::string Estimator::explain_memory(const Configuration& c) {
+  Job job = this->job(c);
+  Schedule schedule = make_schedule(job);
+  return explain_out_of_memory(schedule, simulate(schedule, job.costs, job.links), job.bytes, workload_.memory);
+}
+
+Estimator::FullestRank Estimator::fullest_rank(const Configuration& c) {
+  Job job = this->job(c);
+  Schedule schedule = make_schedule(job);
+  Timeline timeline = simulate(schedule, job.costs, job.links);
+  auto peaks = peak_memory(schedule, timeline, job.bytes);
+  auto fullest = std::max_element(peaks.begin(), peaks.end(),
+                                  [](const auto& a, const auto& b) { return a.peak < b.peak; });
+  int rank = int(fullest - peaks.begin());
+  return {rank, *fullest, holders_at(schedule, timeline, job.bytes, rank, fullest->peak_time)};
+}
+
+}  // namespace bigmac
