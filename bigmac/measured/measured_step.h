@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bigmac/schedule/table.h"
+#include "bigmac/timeline/timeline.h"
+
+namespace bigmac {
+
+// One training step as it was measured, whatever wrote it down.
+struct MeasuredStep {
+  std::string name;   // "7" of iteration 7; empty where a file holds one step only
+  Schedule schedule;  // every rank's operators in the order in which it ran them; base custom, no units
+  Timeline timeline;  // the same operators, in seconds, each row on its own rank's clock (clocks.h)
+  std::vector<double> rank_steps;  // by rank: how long the step took there, seconds
+  std::vector<double> memory{};    // by rank: bytes at the peak; empty where it was not measured
+
+  // The largest over the ranks.
+  double length() const;
+};
+
+// What was read: steps of one shape, in the order in which they ran.
+struct Measurement {
+  std::string source;  // "Primus pipeline dump runs/pp8"
+  std::vector<MeasuredStep> steps;
+  std::vector<std::string> notes{};  // what was assumed or left out
+};
+
+// Idle is everything outside operators: 1 - sum of operators / (P * length()). Needs no common clock.
+double idle_over_total(const MeasuredStep& step);
+
+// The steps behind the warm-up: all but the first, or the one there is.
+std::vector<const MeasuredStep*> behind_warmup(const Measurement& measurement);
+
+// Of those, the one with the median length (of two in the middle the shorter).
+const MeasuredStep& typical_step(const Measurement& measurement);
+
+// By its name. Throws InvalidInput naming the steps there are.
+const MeasuredStep& step_named(const Measurement& measurement, const std::string& name);
+
+}  // namespace bigmac
