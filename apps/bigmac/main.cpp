@@ -4,8 +4,12 @@
 #include <sstream>
 
 #include "apps/bigmac/check_command.h"
+#include "apps/bigmac/compare_command.h"
 #include "apps/bigmac/console.h"
+#include "apps/bigmac/estimate_command.h"
 #include "apps/bigmac/help.h"
+#include "apps/bigmac/plan_command.h"
+#include "apps/bigmac/replay_command.h"
 #include "apps/bigmac/schedule_command.h"
 #include "apps/bigmac/simulate_command.h"
 #ifdef BIGMAC_RUNTIME
@@ -61,6 +65,10 @@ int main(int argc, char** argv) {
   bigmac::add_schedule_command(program);
   bigmac::add_simulate_command(program);
   bigmac::add_check_command(program);
+  bigmac::add_replay_command(program);
+  bigmac::add_estimate_command(program);
+  bigmac::add_plan_command(program);
+  bigmac::add_compare_command(program);
 #ifdef BIGMAC_RUNTIME
   bigmac::add_train_command(program);
   bigmac::add_sample_command(program);
