@@ -112,6 +112,18 @@ TEST_F(ReadPrimus, TakesInterleavedOperatorsInMegatronsOrder) {
       }
 }
 
+// The k-th forward of a microbatch on a rank is of its k-th chunk, the k-th backward of its k-th last.
+TEST_F(ReadPrimus, TellsChunksFromRepeatedMicrobatches) {
+  for (int64_t chunks : {2, 3}) {
+    auto dump = write_dump(backbone_step(3, chunks, 7, 5));
+    for (int rank = 0; rank < 3; ++rank)
+      change(concat("pp_rank_", rank, ".json"), [](Json& json) {
+        for (const char* key : {"fwd_chunk", "bwd_chunk"}) json["1"].erase(key);
+      });
+    EXPECT_EQ(words_of(read_measured({folder()}).steps[0].schedule), words_of(dump.schedule));
+  }
+}
+
 TEST_F(ReadPrimus, CountsMicrobatchesFromOneToo) {
   auto step = backbone_step(3, 2, 6);
   auto dump = write_dump(step);
