@@ -58,7 +58,8 @@ BENCHMARK(bounds)->Name("bounds of understanding.yaml")->Unit(benchmark::kMillis
 void searching(benchmark::State& state, const char* name) {
   auto workload = workload_named(name);
   Plan plan;
-  for (auto _ : state) plan = search(workload, state.range(0), {.threads = int(state.range(1)), .progress = {}});
+  for (auto _ : state)
+    plan = search(workload, state.range(0), {.threads = int(state.range(1)), .progress = {}});
   state.counters["candidates"] = double(plan.candidates);
   state.counters["simulated"] = double(plan.simulated);
 }
@@ -66,18 +67,21 @@ BENCHMARK_CAPTURE(searching, understanding, "understanding")
     ->Name("search understanding.yaml (samples a GPU/threads)")
     ->ArgsProduct({{1, 8}, {1, 2}})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime()
     ->Iterations(1);
 BENCHMARK_CAPTURE(searching, generation, "generation")
     ->Name("search generation.yaml (samples a GPU/threads)")
     ->ArgsProduct({{1, 8}, {2}})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime()
     ->Iterations(1);
 BENCHMARK_CAPTURE(searching, small, "small")
     ->Name("search small.yaml (samples a GPU/threads)")
     ->ArgsProduct({{4}, {1, 2}})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
 
 }  // namespace

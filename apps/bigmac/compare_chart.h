@@ -5,8 +5,8 @@
 
 namespace bigmac {
 
-// Throughput and memory over the batch, a line a system. Where one runs out of memory a cross, and the memory of what
-// comes nearest.
+// Throughput and memory over the batch, a line a system. Where one runs out of memory a cross, and the memory
+// of what comes nearest.
 Chart chart_of(const Comparison& comparison, const Workload& workload);
 
 }  // namespace bigmac

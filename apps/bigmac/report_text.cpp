@@ -99,6 +99,13 @@ std::string figures(const Schedule& schedule, const Costs& costs, const StepRepo
       {"idle/total", fmt::format("{:.2f} %", 100 * report.idle_over_total), "idle time / (P * makespan)"});
   lines.push_back({"idle/busy", fmt::format("{:.2f} %", 100 * report.idle_over_busy),
                    "idle time / time inside operators"});
+  if (report.shares.transfer + report.shares.order > 0) {
+    auto part = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
+    lines.push_back(
+        {"bubble", part(report.shares.bubble), "waiting for what has not been made; of idle/total"});
+    lines.push_back({"exchanging", part(report.shares.transfer), "sending and receiving; likewise"});
+    lines.push_back({"message order", part(report.shares.order), "waiting behind other messages; likewise"});
+  }
   if (auto imbalance = unit_imbalance(schedule, costs))
     lines.push_back({"unit imbalance", fmt::format("{:.3f}", *imbalance),
                      "encoder and generator units: time of their slowest ranks / of the mean rank"});
@@ -111,7 +118,7 @@ std::string figures(const Schedule& schedule, const Costs& costs, const StepRepo
 }
 
 std::string rank_lines(const StepReport& report) {
-  std::vector<double> busy, idle;
+  std::vector<double> busy, idle, exchanging, order;
   Column rank{"rank", {}}, share{fmt::format("{:<{}}", "busy / makespan", kBarLength + 8), {}},
       backbone{"LLM chunks", {}};
   std::vector<Column> units;
@@ -119,13 +126,19 @@ std::string rank_lines(const StepReport& report) {
   for (size_t r = 0; r < report.times.size(); ++r) {
     double part = report.makespan > 0 ? report.times[r].busy / report.makespan : 0;
     busy.push_back(report.times[r].busy);
-    idle.push_back(report.times[r].idle);
+    idle.push_back(report.times[r].bubble());
+    exchanging.push_back(report.times[r].transfer);
+    order.push_back(report.times[r].order);
     rank.cells.push_back(fmt::format("{}", r));
     share.cells.push_back(fmt::format("{} {:5.1f} %", bar(part), 100 * part));
     backbone.cells.push_back(fmt::format("{}", report.peaks[r].in_flight));
     for (size_t n = 0; n < units.size(); ++n) units[n].cells.push_back(units_text(report.peaks[r].units[n]));
   }
-  std::vector<Column> columns{rank, {"busy", time_cells(busy)}, {"idle", time_cells(idle)}, share, backbone};
+  std::vector<Column> columns{rank, {"busy", time_cells(busy)}, {"idle", time_cells(idle)}};
+  if (report.shares.transfer > 0) columns.push_back({"exchanging", time_cells(exchanging)});
+  if (report.shares.order > 0) columns.push_back({"message order", time_cells(order)});
+  columns.push_back(share);
+  columns.push_back(backbone);
   columns.insert(columns.end(), units.begin(), units.end());
   return side_by_side(columns) +
          "\nLLM chunks and units: the most that a rank holds at once, forwards whose backward has not run\n";

@@ -5,11 +5,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/bigmac/arguments.h"
 #include "apps/bigmac/console.h"
 #include "apps/bigmac/explain_text.h"
 #include "apps/bigmac/report_text.h"
 #include "apps/bigmac/step_arguments.h"
 #include "bigmac/schedule/make.h"
+#include "bigmac/simulate/links.h"
 #include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
 
@@ -45,11 +47,15 @@ constexpr char kExamples[] =
     "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --base zb-v --backbone 1,1,1 --encoder 0.5,1\n"
     "  Stages of different depth, from a layout of Megatron Core:\n"
     "    bigmac simulate --pp 8 --microbatches 64 --layout 'Et*3|(tttt|)*6tttL' --layers 30 --head 0.5,1\n"
+    "  Messages that take time, in the exchange of Megatron Core that does nothing beside it:\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --latency 0.01 --transfer 0.1 --exchange batched\n"
     "  Why the ranks wait, the 5 longest waits of each:\n"
     "    bigmac simulate --pp 4 --microbatches 16 --encoder 0.5,1 --schedule megatron --explain 5";
 
 struct SimulateArguments {
   StepArguments step;
+  Exchange exchange = Exchange::overlapped;
+  std::vector<double> transfer;  // of a microbatch between stages, of an item of size 1
   bool json = false;
   std::optional<int64_t> explain;  // waits a rank
   std::optional<std::string> trace;
@@ -74,12 +80,31 @@ std::string json_text(const Schedule& schedule, const Costs& costs, const Timeli
   return json.dump() + "\n";
 }
 
+constexpr double kLongestTransfer = 1e12;
+
+std::vector<double> parse_transfer(const std::string& text) {
+  auto times = parse_numbers(text);
+  bool legal = times.size() == 1 || times.size() == 2;
+  for (double time : times) legal &= time >= 0 && time <= kLongestTransfer;
+  if (!legal)
+    throw InvalidInput(concat("must be one or two numbers from 0 to ", kLongestTransfer,
+                              " as STAGE or STAGE,ITEM, such as 0.1,0.02, got '", text, "'"));
+  return times;
+}
+
+Links links_of(const SimulateArguments& arguments) {
+  Links links{.exchange = arguments.exchange, .inside = {0, 1}, .between = {0, 1}};
+  if (!arguments.transfer.empty()) links.stage_bytes = arguments.transfer[0];
+  if (arguments.transfer.size() == 2) links.item_bytes = {arguments.transfer[1]};
+  return links;
+}
+
 void run(const SimulateArguments& arguments) {
   auto [step, costs] = declare_step(arguments.step);
   Schedule schedule = make_schedule(step, costs);
   // disttrain has stages of its own.
   if (!schedule.step.stage_ranks.empty()) costs = costs_for_stages(step, schedule.step.stages(), costs);
-  Timeline timeline = simulate(schedule, costs);
+  Timeline timeline = simulate(schedule, costs, links_of(arguments));
   StepReport step_report = report(schedule, costs, timeline);
   if (arguments.trace) write_trace(schedule, timeline, *arguments.trace, 1000);
   if (arguments.picture)
@@ -101,6 +126,19 @@ void add_simulate_command(CLI::App& program) {
   auto* command = program.add_subcommand("simulate", kAbout);
   auto arguments = std::make_shared<SimulateArguments>();
   add_step_options(*command, arguments->step);
+  add_choice(
+      *command, "--exchange", "overlapped|in-order|batched",
+      [arguments](const std::string& text) { arguments->exchange = exchange_from_name(text); },
+      "How ranks exchange messages: beside computing, the same through one queue for each pair of ranks and "
+      "direction, or doing nothing else meanwhile")
+      ->default_str("overlapped");
+  add_choice(
+      *command, "--transfer", "STAGE[,ITEM]",
+      [arguments](const std::string& text) { arguments->transfer = parse_transfer(text); },
+      "What a message takes on the link beside its latency: a microbatch's activation or gradient between "
+      "two "
+      "stages, and the output of an item of size 1 or its gradient")
+      ->default_str("0,0");
   auto* explain = add_whole(
       *command, "--explain", 1, [arguments](int64_t waits) { arguments->explain = waits; },
       "Print why the step takes so long: its critical path, and the N longest waits of each rank");

@@ -56,7 +56,7 @@ void check(const SplitCosts& costs, int64_t stages) {
   check_length("bytes", "layers", costs.bytes, layers);
   check_length("extra bytes", "stages", costs.extra_bytes, stages);
   if (costs.most_bytes.size() != 1) check_length("most bytes", "stages", costs.most_bytes, stages);
-  if (!costs.most_bytes.empty() && costs.bytes.empty())
+  if (!costs.most_bytes.empty() && costs.bytes.empty() && !costs.held)
     throw InvalidInput("[split] limits are given, but no bytes of layers");
   check_figures("time", "layer", costs.times);
   check_figures("extra time", "stage", costs.extra);
@@ -92,6 +92,7 @@ struct Problem {
     return times[size_t(end)] - times[size_t(begin)] + extra(stage);
   }
   double held(int64_t begin, int64_t end, int64_t stage) const {
+    if (costs.held) return costs.held(stage, begin, end);
     return bytes[size_t(end)] - bytes[size_t(begin)] +
            (costs.extra_bytes.empty() ? 0 : costs.extra_bytes[size_t(stage)]);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct SplitCosts {
   std::vector<double> bytes{};        // by layer, empty: no limits
   std::vector<double> most_bytes{};   // by stage, what fits; one value stands for all; empty: no limits
   std::vector<double> extra_bytes{};  // by stage, held beside the layers
+  // Of stage, begin, end: what a stage holds with layers begin..end-1, all of it, where that is not the sum of `bytes`
+  // and `extra_bytes`. More layers hold no less.
+  std::function<double(int64_t, int64_t, int64_t)> held{};
   bool empty_stages = false;          // a stage may hold no layer
 };
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "bigmac/common/error.h"
+#include "bigmac/plan/module_costs.h"
+
 namespace bigmac {
 namespace {
 
@@ -114,6 +117,8 @@ class Enumeration {
           for (int64_t microbatch : search_.microbatch) {
             configuration_.parallel.expert = expert;
             configuration_.microbatch = microbatch;
+            configuration_.encoder_tensor = own_tensor(Module::encoder, configuration_.encoder_gpus);
+            configuration_.generator_tensor = own_tensor(Module::generator, configuration_.generator_gpus);
             add_splits();
           }
       }
@@ -131,6 +136,33 @@ class Enumeration {
         return chunks > 1;
       default:
         return base == Base::gpipe;
+    }
+  }
+
+  // GPUs of their own cut an item together where a microbatch has fewer items than there are GPUs for it: as many as
+  // divide these and the module.
+  int64_t own_tensor(Module kind, int64_t gpus) const {
+    int64_t ranks = gpus / configuration_.parallel.data, best = 1;
+    for (int64_t tensor = 2; tensor <= std::min(ranks, workload_.hardware.gpus_per_node); ++tensor) {
+      if (ranks % tensor != 0 || workload_.hardware.gpus_per_node % tensor != 0) continue;
+      bool cuts = true, needed = true;
+      for (const auto& module : workload_.modules) {
+        if (module.kind != kind) continue;
+        cuts &= fits(module, tensor);
+        double items = items_of_sample(module.items) * double(configuration_.microbatch);
+        needed &= double(ranks / tensor) >= std::max(items, 1.0);
+      }
+      if (cuts && needed) best = tensor;
+    }
+    return best;
+  }
+
+  static bool fits(const WorkloadModule& module, int64_t tensor) {
+    try {
+      check_fits(module.model.layers, cost::Parallel{.tensor = tensor});
+      return true;
+    } catch (const InvalidInput&) {
+      return false;
     }
   }
 

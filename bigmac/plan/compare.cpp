@@ -8,13 +8,14 @@ namespace bigmac {
 namespace {
 
 SystemOutcome best_of(const Workload& workload, Arrangement system, int64_t samples_per_gpu, int threads) {
-  SystemOutcome out{.system = system, .best = {}, .least_memory = {}, .why_not = {}};
+  SystemOutcome out{.system = system, .best = {}, .least_memory = {}, .is_legal = false, .why_not = {}};
   Workload restricted = workload;
   restricted.search.arrangements = {system};
   if (restricted.search.bases.empty()) restricted.search.bases = {Base::one_f_one_b, Base::interleaved};
   try {
     auto plan = search(restricted, samples_per_gpu,
                        {.best = 1, .frontier = false, .threads = threads, .progress = {}});
+    out.is_legal = true;
     if (!plan.best.empty()) out.best = plan.best.front();
     out.least_memory = plan.least_memory;
     if (!out.best)

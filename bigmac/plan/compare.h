@@ -9,6 +9,7 @@ struct SystemOutcome {
   Arrangement system = Arrangement::nested;
   std::optional<Outcome> best;
   std::optional<Outcome> least_memory;  // where nothing fits: what comes nearest
+  bool is_legal = false;                // any configuration, whatever its memory
   std::string why_not;                  // why it does not fit, or why no configuration is legal
 };
 

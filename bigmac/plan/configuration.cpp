@@ -34,9 +34,12 @@ std::optional<Refusal> sizes(const Configuration& c, const Workload& workload) {
 // Tensor parallelism stays inside a node and cuts every module that runs on the backbone's ranks.
 std::optional<Refusal> cuts(const Configuration& c, const Workload& workload) {
   int64_t tensor = c.parallel.tensor, node = workload.hardware.gpus_per_node;
-  if (tensor > node)
+  if (tensor > node || node % tensor != 0)
     return Refusal{"tensor parallel", concat("TP ", tensor, " does not stay inside a node of ", node, " GPUs")};
-  bool uncut = c.arrangement == Arrangement::disttrain;  // encoders and generators are
+  auto tensor_of = [&](Module kind) {
+    if (c.arrangement != Arrangement::disttrain) return tensor;
+    return kind == Module::encoder ? c.encoder_tensor : c.generator_tensor;
+  };
   auto fits = [](const WorkloadModule& module, const cost::Parallel& parallel) -> std::optional<Refusal> {
     try {
       check(parallel);
@@ -48,7 +51,7 @@ std::optional<Refusal> cuts(const Configuration& c, const Workload& workload) {
   };
   if (auto found = fits(workload.backbone, c.parallel)) return found;
   for (const auto& module : workload.modules)
-    if (auto found = fits(module, {.tensor = uncut ? 1 : tensor})) return found;
+    if (auto found = fits(module, {.tensor = tensor_of(module.kind)})) return found;
   return {};
 }
 
@@ -95,7 +98,7 @@ std::optional<Refusal> base(const Configuration& c) {
 }
 
 // Ranks of a module beside the replicas of the backbone: several for each, or one for several.
-std::optional<Refusal> own_gpus(const char* what, int64_t gpus, bool needed, const Configuration& c,
+std::optional<Refusal> own_gpus(const char* what, int64_t gpus, int64_t tensor, bool needed, const Configuration& c,
                                 const Workload& workload) {
   if ((gpus > 0) != needed)
     return Refusal{"disttrain", concat("disttrain needs GPUs for each kind of module and no other: ", gpus, " are ",
@@ -106,6 +109,9 @@ std::optional<Refusal> own_gpus(const char* what, int64_t gpus, bool needed, con
   if (needed && gpus % c.parallel.data != 0 && c.parallel.data % gpus != 0)
     return Refusal{"disttrain", concat(gpus, " ", what, " GPUs neither divide by DP ", c.parallel.data,
                                        " nor divide it")};
+  if (tensor < 1 || (tensor > 1 && gpus % (c.parallel.data * tensor) != 0) || node % tensor != 0)
+    return Refusal{"disttrain", concat(gpus, " ", what, " GPUs do not divide by DP ", c.parallel.data, " * TP ", tensor,
+                                       " of their own, inside nodes of ", node)};
   return {};
 }
 
@@ -130,8 +136,8 @@ std::optional<Refusal> arrangement(const Configuration& c, const Workload& workl
     return std::any_of(workload.modules.begin(), workload.modules.end(),
                        [&](const auto& module) { return module.kind == kind; });
   };
-  if (auto found = own_gpus("encoder", c.encoder_gpus, has(Module::encoder), c, workload)) return found;
-  if (auto found = own_gpus("generator", c.generator_gpus, has(Module::generator), c, workload)) return found;
+  if (auto found = own_gpus("encoder", c.encoder_gpus, c.encoder_tensor, has(Module::encoder), c, workload)) return found;
+  if (auto found = own_gpus("generator", c.generator_gpus, c.generator_tensor, has(Module::generator), c, workload)) return found;
   return {};
 }
 
@@ -157,8 +163,11 @@ std::string to_text(const Configuration& c, const Workload& workload) {
   auto text = concat(name(c.arrangement), " ", name(c.base), " TP", p.tensor, " PP", p.pipeline, " VPP", c.chunks, " DP",
                      p.data, " EP", p.expert, " MBS", c.microbatch);
   if (c.warmup_units > 0) text += concat(" W", c.warmup_units);
-  if (c.encoder_gpus > 0) text += concat(", ", c.encoder_gpus, " encoder GPUs");
-  if (c.generator_gpus > 0) text += concat(", ", c.generator_gpus, " generator GPUs");
+  auto own = [](int64_t gpus, int64_t tensor, const char* what) {
+    if (gpus == 0) return std::string();
+    return concat(", ", gpus, " ", what, " GPUs", tensor > 1 ? concat(" TP", tensor) : std::string());
+  };
+  text += own(c.encoder_gpus, c.encoder_tensor, "encoder") + own(c.generator_gpus, c.generator_tensor, "generator");
   std::string recompute;
   auto add = [&](const std::string& module, Recompute level) {
     if (level != Recompute::none) recompute += concat(recompute.empty() ? ", recompute " : ", ", module, " ", name(level));

@@ -23,9 +23,9 @@ struct Configuration {
   cost::Recompute recompute = cost::Recompute::none;  // of the backbone
   std::vector<cost::Recompute> module_recompute;      // by Workload::modules
 
-  // disttrain: GPUs of the encoders' and of the generators' own.
-  int64_t encoder_gpus = 0;
-  int64_t generator_gpus = 0;
+  // disttrain: GPUs of the encoders' and of the generators' own, and what of them cut one item together.
+  int64_t encoder_gpus = 0, encoder_tensor = 1;
+  int64_t generator_gpus = 0, generator_tensor = 1;
 
   // Layers by stage. Empty: balanced over their times, and where that does not fit into memory, the most even one
   // that does.

@@ -11,20 +11,32 @@ namespace bigmac {
 
 using cost::Recompute;
 
+namespace {
+
+double held_by(const StageSums& stage, double in_flight) {
+  return stage.state.all() + stage.kept * in_flight + stage.working;
+}
+
+}  // namespace
+
 struct Estimator::Memo {
-  // tensor, expert, data, whether there are several stages, microbatch
+  // tensor, expert, data, whether there are several ranks, microbatch
   using BackboneKey = std::tuple<int64_t, int64_t, int64_t, bool, int64_t, Recompute>;
   using ModuleKey = std::tuple<size_t, ModulePlacement, Recompute>;
-  using LayersKey = std::tuple<BackboneKey, int64_t, bool, std::vector<Recompute>>;  // stages, whether megatron
+  // tensor, expert, microbatch, stages, whether megatron. How often a layer is copied makes it no slower.
+  using LayersKey = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, Recompute, std::vector<Recompute>>;
   std::map<BackboneKey, BackboneCosts> backbones;
   std::map<ModuleKey, ModuleWork> modules;
   std::map<std::pair<size_t, int64_t>, SampleSizes> sizes;  // module, tensor
   std::map<LayersKey, cost::Split> layers;
-  std::map<std::tuple<Base, int64_t, int64_t, int64_t, Arrangement>, InFlight> in_flight;
+  // ranks, chunks, microbatches, as far as they matter
+  using InFlightKey = std::tuple<Base, Arrangement, int64_t, int64_t, int64_t>;
+  std::map<InFlightKey, InFlight> in_flight;
+  std::map<std::tuple<BackboneKey, Base, Arrangement, int64_t>, RankBounds> any_layers;  // pipeline
   std::vector<std::vector<std::vector<double>>> tokens;  // module, sample, item
 
   static BackboneKey key(const Configuration& c) {
-    return {c.parallel.tensor, c.parallel.expert, c.parallel.data, c.stages() > 1, c.microbatch, c.recompute};
+    return {c.parallel.tensor, c.parallel.expert, c.parallel.data, c.parallel.pipeline > 1, c.microbatch, c.recompute};
   }
 };
 
@@ -50,7 +62,10 @@ const BackboneCosts& Estimator::backbone(const Configuration& c) {
 
 ModulePlacement Estimator::placement(size_t n, const Configuration& c) const {
   bool encodes = workload_.modules[n].kind == Module::encoder;
-  if (c.arrangement == Arrangement::disttrain) return {1, encodes ? c.encoder_gpus : c.generator_gpus};
+  if (c.arrangement == Arrangement::disttrain) {
+    int64_t tensor = encodes ? c.encoder_tensor : c.generator_tensor;
+    return {tensor, (encodes ? c.encoder_gpus : c.generator_gpus) / tensor};
+  }
   int64_t ranks = c.arrangement == Arrangement::megatron ? 1 : c.parallel.pipeline;
   return {c.parallel.tensor, ranks * c.parallel.data};
 }
@@ -80,17 +95,18 @@ const SampleSizes& Estimator::sizes(size_t n, int64_t tensor) {
 const cost::Split& Estimator::layers(const Configuration& c) {
   if (!c.layers.empty()) return c.layers;
   bool megatron = c.arrangement == Arrangement::megatron;
-  auto [at, is_new] =
-      memo_->layers.try_emplace({Memo::key(c), c.stages(), megatron, megatron ? c.module_recompute : std::vector<Recompute>{}});
+  auto [at, is_new] = memo_->layers.try_emplace({c.parallel.tensor, c.parallel.expert, c.microbatch, c.stages(), megatron,
+                                                 c.recompute,
+                                                 megatron ? c.module_recompute : std::vector<Recompute>{}});
   if (!is_new) return at->second;
   cost::SplitCosts costs{.times = layer_seconds(backbone(c)), .empty_stages = megatron};
   if (megatron) {
     costs.extra.assign(size_t(c.stages()), 0);
     for (size_t n = 0; n < workload_.modules.size(); ++n) {
-      const auto& items = workload_.modules[n];
+      double sample = sizes(n, c.parallel.tensor).total.back() / double(global_batch_);
       auto work = module(n, c).costs;
-      (items.kind == Module::encoder ? costs.extra.front() : costs.extra.back()) +=
-          items_of_sample(items.items) * double(c.microbatch) * (work.forward + work.backward);
+      (workload_.modules[n].kind == Module::encoder ? costs.extra.front() : costs.extra.back()) +=
+          sample * double(c.microbatch) * (work.forward + work.backward);
     }
   }
   return at->second = cost::balanced_split(costs, c.stages());
@@ -114,22 +130,32 @@ JobParts Estimator::parts(const Configuration& c) {
 // More microbatches than fill the pipeline several times do not add to those in flight.
 const InFlight& Estimator::in_flight(const Configuration& c) {
   constexpr int64_t kFillings = 4;
+  int64_t microbatches = std::min(microbatches_of(c, global_batch_), kFillings * c.parallel.pipeline);
+  auto [at, is_new] = memo_->in_flight.try_emplace(
+      {c.base, c.arrangement, c.parallel.pipeline, c.chunks, microbatches});
+  if (!is_new) return at->second;
   Step step;
   step.ranks = c.parallel.pipeline;
   step.chunks = c.chunks;
-  step.microbatches = std::min(microbatches_of(c, global_batch_), kFillings * step.ranks);
+  step.microbatches = microbatches;
   step.base = c.base;
   step.arrangement = c.arrangement;
   for (const auto& module : workload_.modules)
     step.modules.push_back(one_item_each(module.name, module.kind, step.microbatches));
+  return at->second = in_flight_of(step);
+}
+
+const RankBounds& Estimator::any_layers(const JobParts& parts) {
+  const auto& c = parts.configuration;
   auto [at, is_new] =
-      memo_->in_flight.try_emplace({c.base, step.ranks, step.chunks, step.microbatches, c.arrangement});
-  if (is_new) at->second = in_flight_of(step);
+      memo_->any_layers.try_emplace({Memo::key(c), c.base, c.arrangement, c.parallel.pipeline});
+  if (is_new) at->second = any_layers_bounds(parts, in_flight(c));
   return at->second;
 }
 
 LeastOutcome Estimator::least(const Configuration& c) {
-  return least_outcome(parts(c), in_flight(c));
+  auto parts = this->parts(c);
+  return least_outcome(parts, can_shift_layers(c) ? any_layers(parts) : rank_bounds(parts, in_flight(c)));
 }
 
 Job Estimator::job(const Configuration& c) {
@@ -166,36 +192,44 @@ Outcome Estimator::evaluate_as_given(const Configuration& c, int64_t most_passes
 }
 
 // The most even layers whose stages fit, with one chunk a rank: each holds as many microbatches, and as much beside
-// them, as it did with balanced layers.
-cost::Split Estimator::layers_in_memory(const Configuration& c, const Outcome& balanced) {
+// them, as it did with the layers of `last`.
+cost::Split Estimator::layers_in_memory(const Configuration& c, const Outcome& last) {
   const auto& costs = backbone(c);
-  cost::SplitCosts split{.times = layer_seconds(costs)};
-  for (const auto& layer : costs.bytes) split.bytes.push_back(layer.kept);
-  auto stages = stage_sums(costs, balanced.configuration.layers);
+  auto stages = stage_sums(costs, last.configuration.layers);
   auto peaks = peak_live(make_schedule(job(c), 1));
   ReplicaRanks ranks(c);
+  std::vector<double> in_flight, others;
   for (size_t s = 0; s < stages.size(); ++s) {
     auto rank = size_t(ranks.of_stage[s]);
-    double in_flight = std::max(double(peaks[rank].in_flight), 1.0);
-    double others = balanced.memory_by_rank[rank] - in_flight * stages[s].kept;
-    split.most_bytes.push_back(std::max(workload_.memory - others, 0.0) / in_flight);
+    in_flight.push_back(double(peaks[rank].in_flight));
+    others.push_back(last.memory_by_rank[rank] - held_by(stages[s], in_flight[s]));
   }
+  cost::SplitCosts split{.times = layer_seconds(costs), .most_bytes = {workload_.memory}};
+  split.held = [&](int64_t stage, int64_t begin, int64_t end) {
+    auto s = size_t(stage);
+    return others[s] + held_by(sum_of_layers(costs, begin, end), in_flight[s]);
+  };
   return cost::balanced_split(split, c.stages());
 }
 
+// What another split holds is found out by simulating it, so that a few tries may be needed.
 Outcome Estimator::evaluate(const Configuration& c, int64_t most_passes) {
-  Outcome out = evaluate_as_given(c, most_passes);
-  if (out.fits || !can_shift_layers(c)) return out;
-  Configuration shifted = c;
-  try {
-    shifted.layers = layers_in_memory(c, out);
-  } catch (const InvalidInput&) {
-    return out;  // no split fits
+  constexpr int kTries = 3;
+  Outcome best = evaluate_as_given(c, most_passes);
+  if (best.fits || !can_shift_layers(c) || least(c).memory > workload_.memory) return best;
+  Outcome last = best;
+  for (int n = 0; n < kTries && !best.fits; ++n) {
+    Configuration shifted = c;
+    try {
+      shifted.layers = layers_in_memory(c, last);
+    } catch (const InvalidInput&) {
+      break;  // no split fits
+    }
+    if (shifted.layers == last.configuration.layers) break;
+    last = evaluate_as_given(shifted, most_passes);
+    if (last.memory < best.memory) best = last;
   }
-  if (shifted.layers == out.configuration.layers) return out;
-  Outcome other = evaluate_as_given(shifted, most_passes);
-  bool bounded = other.memory >= least(c).memory;  // what no outcome is below stays true
-  return bounded && other.memory < out.memory ? other : out;
+  return best;
 }
 
 std::string Estimator::explain_memory(const Configuration& c) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "bigmac/plan/backbone_costs.h"
+#include "bigmac/plan/bounds.h"
 #include "bigmac/plan/make_job.h"
 #include "bigmac/plan/outcome.h"
 
@@ -44,6 +45,7 @@ class Estimator {
   const ModuleWork& module(size_t n, const Configuration& configuration);
   const SampleSizes& sizes(size_t n, int64_t tensor);
   const InFlight& in_flight(const Configuration& configuration);
+  const RankBounds& any_layers(const JobParts& parts);
   JobParts parts(const Configuration& configuration);
   ModulePlacement placement(size_t n, const Configuration& configuration) const;
   const cost::Split& layers(const Configuration& configuration);

@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "bigmac/common/error.h"
-#include "bigmac/plan/candidates.h"
 #include "bigmac/plan/stages.h"
 
 namespace bigmac {
 namespace {
 
 using cost::Recompute;
+
+constexpr double kShorter = 1 - 1e-6;
 
 cost::LayerTime total_of(const BackboneCosts& costs) {
   cost::LayerTime total;
@@ -111,7 +112,7 @@ class Alternatives {
       other.parallel.*size = value;
       int64_t gpus = workload_.gpus - other.encoder_gpus - other.generator_gpus;
       other.parallel.data = std::max<int64_t>(gpus / (other.parallel.tensor * other.parallel.pipeline), 1);
-      choice.others.push_back(best_of(text(value), {other}));
+      if (other.gpus() == workload_.gpus) choice.others.push_back(best_of(text(value), {other}));
     }
     keep(std::move(choice));
   }
@@ -174,7 +175,7 @@ StepParts step_parts(const Workload& workload, const Outcome& outcome) {
   StepParts parts;
   parts.backbone = each * (all(once) - once.links);
   parts.traffic = each * time.links;
-  parts.recompute = each * all(time) - parts.traffic - parts.backbone;
+  parts.recompute = std::max(each * all(time) - parts.traffic - parts.backbone, 0.0);
   parts.modules =
       outcome.pipeline * (1 - outcome.bubble - outcome.transfer - outcome.order) - each * all(time);
   parts.bubble = outcome.pipeline * outcome.bubble;
@@ -187,6 +188,22 @@ StepParts step_parts(const Workload& workload, const Outcome& outcome) {
 
 std::vector<Choice> alternatives(Estimator& estimator, const Configuration& configuration) {
   return Alternatives(estimator, configuration).run();
+}
+
+std::vector<Choice> polish(Plan& plan, Estimator& estimator) {
+  while (true) {
+    Outcome& best = plan.best.front();
+    auto choices = alternatives(estimator, best.configuration);
+    const Outcome* shortest = &best;
+    for (const auto& choice : choices)
+      for (const auto& other : choice.others)
+        if (other.outcome && other.outcome->fits && other.outcome->step < kShorter * shortest->step)
+          shortest = &*other.outcome;
+    if (shortest == &best) return choices;
+    auto found = *shortest;
+    std::erase_if(plan.best, [&](const Outcome& one) { return one.configuration == found.configuration; });
+    plan.best.insert(plan.best.begin(), std::move(found));
+  }
 }
 
 }  // namespace bigmac

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bigmac/plan/estimator.h"
+#include "bigmac/plan/search.h"
 
 namespace bigmac {
 
@@ -39,5 +40,10 @@ struct Choice {
 // follows from the others; another base comes with the best of its numbers of chunks; disttrain and other
 // schedules are no alternatives of one another, since their GPUs differ.
 std::vector<Choice> alternatives(Estimator& estimator, const Configuration& configuration);
+
+// The choices of a plan's best configuration. A search makes few passes of nested-fill, these make all: where
+// one of the alternatives turns out to be shorter than the best, it becomes the plan's best, and its
+// alternatives are looked at.
+std::vector<Choice> polish(Plan& plan, Estimator& estimator);
 
 }  // namespace bigmac

@@ -23,24 +23,11 @@ struct JobParts {
   const cost::Split& layers;
   std::vector<const ModuleWork*> modules;  // by Workload::modules
   std::vector<const SampleSizes*> sizes;   // likewise; replica 0's samples are the first ones
+
+  double size_of(size_t module) const;  // of all items of the replica's samples
 };
 
 Job make_job(const JobParts& parts);
-
-// Microbatches in flight of each chunk of each rank of a base, at the moment of that rank with most of them: [rank][chunk].
-// No arrangement of the base holds fewer.
-using InFlight = std::vector<std::vector<int32_t>>;
-InFlight in_flight_of(const Step& step);
-
-// Whether layers may be dealt out anew where the balanced ones do not fit (Estimator::evaluate).
-bool can_shift_layers(const Configuration& configuration);
-
-// No configuration's outcome is below these, whatever its schedule.
-struct LeastOutcome {
-  double step = 0;    // seconds
-  double memory = 0;  // bytes
-};
-LeastOutcome least_outcome(const JobParts& parts, const InFlight& in_flight);
 
 // Forward and backward of a microbatch, by layer.
 std::vector<double> layer_seconds(const BackboneCosts& costs);

@@ -9,7 +9,7 @@
 namespace bigmac {
 
 // Where an encoder or generator runs: on the backbone's ranks, cut over the same tensor groups; in disttrain on
-// GPUs of its own, not cut.
+// GPUs of its own.
 struct ModulePlacement {
   int64_t tensor = 1;
   int64_t replicas = 1;  // tensor groups that hold it

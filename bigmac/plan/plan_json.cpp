@@ -13,7 +13,9 @@ Json json_of(const Configuration& c, const Workload& workload) {
             {"expert", p.expert},              {"microbatch", c.microbatch}};
   if (c.warmup_units > 0) json["warmup_units"] = c.warmup_units;
   if (c.encoder_gpus > 0) json["encoder_gpus"] = c.encoder_gpus;
+  if (c.encoder_tensor > 1) json["encoder_tensor"] = c.encoder_tensor;
   if (c.generator_gpus > 0) json["generator_gpus"] = c.generator_gpus;
+  if (c.generator_tensor > 1) json["generator_tensor"] = c.generator_tensor;
   json["recompute"] = {{workload.backbone.name, cost::name(c.recompute)}};
   for (size_t n = 0; n < c.module_recompute.size(); ++n)
     json["recompute"][workload.modules[n].name] = cost::name(c.module_recompute[n]);

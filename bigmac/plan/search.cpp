@@ -7,12 +7,15 @@
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <variant>
 
 #include "bigmac/common/error.h"
 #include "bigmac/plan/estimator.h"
 
 namespace bigmac {
 namespace {
+
+constexpr size_t kRound = 64;  // candidates
 
 // By step, then memory, then the order of the candidates, so that the result does not hang on threads.
 struct Ranked {
@@ -68,7 +71,6 @@ class Searching {
     for (auto& ranked : best_) plan_.best.push_back(std::move(ranked.outcome));
     for (auto& ranked : frontier_) plan_.frontier.push_back(std::move(ranked.outcome));
     if (plan_.best.empty()) explain();
-    else plan_.least_memory.reset();
     return std::move(plan_);
   }
 
@@ -77,17 +79,16 @@ class Searching {
     std::string text = concat("[plan] no configuration of '", workload_.name, "' is legal:");
     for (const auto& [kind, refused] : plan_.refused)
       text += concat("\n  ", refused.count, " times: ", refused.example);
+    if (plan_.refused.empty())
+      text += " no base of the search goes with its numbers of chunks (VPP), or no split has as many stages";
     return text;
   }
 
   void bound() {
     least_.resize(candidates_.legal.size());
-    std::atomic<size_t> next{0};
-    constexpr size_t kBlock = 256;
-    run_threads(int(estimators_.size()), [&](int t) {
-      for (size_t begin = next.fetch_add(kBlock); begin < least_.size(); begin = next.fetch_add(kBlock))
-        for (size_t i = begin; i < std::min(begin + kBlock, least_.size()); ++i)
-          least_[i] = estimators_[size_t(t)].least(candidates_.legal[i]);
+    for_each((least_.size() + kRound - 1) / kRound, [&](size_t block, Estimator& estimator) {
+      for (size_t i = block * kRound; i < std::min((block + 1) * kRound, least_.size()); ++i)
+        least_[i] = estimator.least(candidates_.legal[i]);
     });
     order_.resize(least_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -96,35 +97,58 @@ class Searching {
     });
   }
 
+  // In rounds, so that what is passed over does not hang on which thread was first.
   void simulate() {
+    for (auto next = order_.begin(); next != order_.end();) {
+      std::vector<size_t> round;
+      for (; next != order_.end() && round.size() < kRound; ++next)
+        if (may_be_wanted(*next)) round.push_back(*next);
+      std::vector<std::variant<Outcome, std::string>> outcomes(round.size());
+      for_each(round.size(), [&](size_t at, Estimator& estimator) {
+        try {
+          outcomes[at] = estimator.evaluate(candidates_.legal[round[at]], options_.passes);
+        } catch (const InvalidInput& error) {  // a W that is too small
+          outcomes[at] = error.what();
+        }
+        report_progress();
+      });
+      for (size_t at = 0; at < round.size(); ++at) settle(round[at], std::move(outcomes[at]));
+    }
+  }
+
+  // work(n, estimator) for all n, over the threads.
+  template <class Work>
+  void for_each(size_t count, Work&& work) {
     std::atomic<size_t> next{0};
-    run_threads(int(estimators_.size()), [&](int t) {
-      for (size_t at = next++; at < order_.size(); at = next++) settle(order_[at], estimators_[size_t(t)]);
+    run_threads(int(std::min(count, estimators_.size())), [&](int t) {
+      for (size_t n = next++; n < count; n = next++) work(n, estimators_[size_t(t)]);
     });
   }
 
-  void settle(size_t candidate, Estimator& estimator) {
-    const auto& configuration = candidates_.legal[candidate];
-    {
-      std::lock_guard lock(mutex_);
-      if (options_.progress && ++settled_ % 64 == 0) options_.progress(settled_, int64_t(order_.size()));
-      if (least_[candidate].memory > workload_.memory) {
-        count_out_of_memory(to_text(configuration, workload_), least_[candidate].memory);
-        return;
-      }
-      if (is_beaten(least_[candidate])) return;
-      ++plan_.simulated;
-    }
-    Ranked ranked{{}, candidate};
-    try {
-      ranked.outcome = estimator.evaluate(configuration, options_.passes);
-    } catch (const InvalidInput& error) {  // a W that is too small
-      std::lock_guard lock(mutex_);
+  void report_progress() {
+    if (!options_.progress) return;
+    std::lock_guard lock(mutex_);
+    if (++settled_ % 64 == 0) options_.progress(settled_, int64_t(order_.size()));
+  }
+
+  bool may_be_wanted(size_t candidate) {
+    const auto& least = least_[candidate];
+    bool fits = least.memory <= workload_.memory;
+    if (!fits) count_out_of_memory(to_text(candidates_.legal[candidate], workload_), least.memory);
+    if (fits && !is_beaten(least)) return true;
+    report_progress();
+    return false;
+  }
+
+  void settle(size_t candidate, std::variant<Outcome, std::string>&& result) {
+    ++plan_.simulated;
+    if (auto* why_not = std::get_if<std::string>(&result)) {
       auto& refused = plan_.refused["schedule"];
-      if (refused.count++ == 0) refused.example = to_text(configuration, workload_) + ": " + error.what();
+      if (refused.count++ == 0)
+        refused.example = to_text(candidates_.legal[candidate], workload_) + ": " + *why_not;
       return;
     }
-    std::lock_guard lock(mutex_);
+    Ranked ranked{std::get<Outcome>(std::move(result)), candidate};
     if (ranked.outcome.fits)
       keep(ranked);
     else
@@ -167,13 +191,10 @@ class Searching {
 
   // nested-fill with all of its passes.
   void refine(std::vector<Ranked>& list) {
-    std::atomic<size_t> next{0};
-    run_threads(int(estimators_.size()), [&](int t) {
-      for (size_t at = next++; at < list.size(); at = next++) {
-        if (list[at].outcome.configuration.arrangement != Arrangement::nested_fill) continue;
-        auto outcome = estimators_[size_t(t)].evaluate(list[at].outcome.configuration);
-        if (outcome.fits && outcome.step < list[at].outcome.step) list[at].outcome = std::move(outcome);
-      }
+    for_each(list.size(), [&](size_t at, Estimator& estimator) {
+      if (list[at].outcome.configuration.arrangement != Arrangement::nested_fill) return;
+      auto outcome = estimator.evaluate(list[at].outcome.configuration);
+      if (outcome.fits && outcome.step < list[at].outcome.step) list[at].outcome = std::move(outcome);
     });
     std::sort(list.begin(), list.end());
   }
@@ -203,9 +224,17 @@ class Searching {
 
   // Where nothing fits, why not what comes nearest.
   void explain() {
+    auto& estimator = estimators_.front();
+    if (!nearest_) std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+        return std::tuple(least_[a].memory, a) < std::tuple(least_[b].memory, b);
+      });
+    for (auto next = order_.begin(); !nearest_ && next != order_.end(); ++next) try {
+        nearest_ = Ranked{estimator.evaluate(candidates_.legal[*next]), *next};
+      } catch (const InvalidInput&) {  // a W that is too small
+      }
     if (!nearest_) return;
     plan_.least_memory = nearest_->outcome;
-    plan_.out_of_memory_text = estimators_.front().explain_memory(nearest_->outcome.configuration);
+    plan_.out_of_memory_text = estimator.explain_memory(nearest_->outcome.configuration);
   }
 
   const Workload& workload_;
@@ -214,17 +243,20 @@ class Searching {
   std::vector<Estimator> estimators_;
   std::vector<LeastOutcome> least_;
   std::vector<size_t> order_;
-  std::mutex mutex_;  // over all below
   std::vector<Ranked> best_, frontier_;
   std::optional<Ranked> nearest_;
   double least_out_of_memory_ = std::numeric_limits<double>::infinity();
-  int64_t settled_ = 0;
   Plan plan_;
+  std::mutex mutex_;  // over progress
+  int64_t settled_ = 0;
 };
 
 }  // namespace
 
 Plan search(const Workload& workload, int64_t samples_per_gpu, const SearchOptions& options) {
+  if (samples_per_gpu < 1)
+    throw InvalidInput(concat("[plan] samples a GPU must be at least 1, got ", samples_per_gpu));
+  if (options.best < 1) throw InvalidInput(concat("[plan] best must be at least 1, got ", options.best));
   return Searching(workload, samples_per_gpu, options).run();
 }
 

@@ -19,26 +19,32 @@ Serving serving(int64_t gpus, int64_t data) {
 
 }  // namespace
 
+StageSums sum_of_layers(const BackboneCosts& costs, int64_t begin, int64_t end) {
+  StageSums sums;
+  for (auto layer = size_t(begin); layer < size_t(end); ++layer) {
+    sums.time += costs.times[layer];
+    sums.kept += costs.bytes[layer].kept;
+    sums.working = std::max(sums.working, costs.bytes[layer].working);
+    sums.state += costs.states[layer];
+    sums.sync += costs.sync[layer];
+    sums.optimizer += costs.optimizer[layer];
+  }
+  return sums;
+}
+
 std::vector<StageSums> stage_sums(const BackboneCosts& costs, const cost::Split& layers) {
   std::vector<StageSums> stages;
-  size_t layer = 0;
+  int64_t begin = 0;
   for (int64_t count : layers) {
-    StageSums sums;
-    for (int64_t n = 0; n < count; ++n, ++layer) {
-      sums.time += costs.times[layer];
-      sums.kept += costs.bytes[layer].kept;
-      sums.working = std::max(sums.working, costs.bytes[layer].working);
-      sums.state += costs.states[layer];
-      sums.sync += costs.sync[layer];
-      sums.optimizer += costs.optimizer[layer];
-    }
-    stages.push_back(sums);
+    stages.push_back(sum_of_layers(costs, begin, begin + count));
+    begin += count;
   }
   return stages;
 }
 
 ReplicaRanks::ReplicaRanks(const Configuration& c) : arrangement_(c.arrangement) {
-  auto encoder = serving(c.encoder_gpus, c.parallel.data), generator = serving(c.generator_gpus, c.parallel.data);
+  auto encoder = serving(c.encoder_gpus / c.encoder_tensor, c.parallel.data);
+  auto generator = serving(c.generator_gpus / c.generator_tensor, c.parallel.data);
   split = {encoder.ranks, c.parallel.pipeline, generator.ranks};
   encoder_times = encoder.times;
   generator_times = generator.times;

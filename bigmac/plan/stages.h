@@ -13,6 +13,7 @@ struct StageSums {
   double sync = 0;
   double optimizer = 0;
 };
+StageSums sum_of_layers(const BackboneCosts& costs, int64_t begin, int64_t end);  // layers begin..end-1
 std::vector<StageSums> stage_sums(const BackboneCosts& costs, const cost::Split& layers);
 
 // A replica's ranks. In disttrain encoder ranks come first and generator ranks last, and a rank of a module that serves

@@ -1,6 +1,8 @@
 #include "bigmac/workload/read_workload.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -85,7 +87,8 @@ Workload read_workload(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text(kMostWorkloadBytes + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
-  if (in.gcount() == 0 && !in.eof()) throw InvalidInput(concat("[workload] cannot read '", path, "'"));
+  if (in.gcount() == 0 && !in.eof()) 
+    throw InvalidInput(concat("[workload] cannot read '", path, "': ", std::strerror(errno)));
   text.resize(size_t(in.gcount()));
   if (text.size() > kMostWorkloadBytes)
     throw InvalidInput(concat("[workload] '", path, "' has more than ", kMostWorkloadBytes, " bytes"));

@@ -145,6 +145,44 @@ TEST(SimulateCommand, AddsTheLatencyOfMessages) {
   EXPECT_DOUBLE_EQ(simulate("--pp 4 --microbatches 1 --latency 0.5")["makespan"], 4 * 3 + 6 * 0.5);
 }
 
+TEST(SimulateCommand, AddsWhatAMessageTakesOnTheLink) {
+  EXPECT_DOUBLE_EQ(simulate("--pp 4 --microbatches 1 --latency 0.5 --transfer 0.25")["makespan"],
+                   4 * 3 + 6 * 0.75);
+  // Rank 1's item is on its way from 1 to 4, beside other work; the gradient from 10 to 13, beside none.
+  const std::string step = "--pp 2 --microbatches 2 --encoder 1,1 --schedule three-phase";
+  EXPECT_DOUBLE_EQ(simulate(step)["makespan"], 11);
+  EXPECT_DOUBLE_EQ(simulate(step + " --transfer 0,3")["makespan"], 14);
+}
+
+TEST(SimulateCommand, NamesTimeOfExchangesAndOfMessagesOutOfOrderApartFromBubbles) {
+  const std::string step = "--pp 8 --vpp 2 --microbatches 64 --latency 0.01 --transfer 0.3 ";
+  auto overlapped = simulate(step), queued = simulate(step + "--exchange in-order"),
+       batched = simulate(step + "--exchange batched");
+  EXPECT_EQ(overlapped["transfer_over_total"], 0);
+  EXPECT_EQ(overlapped["order_over_total"], 0);
+  EXPECT_GE(queued["makespan"], overlapped["makespan"]);
+  EXPECT_GT(batched["makespan"], queued["makespan"]);
+  EXPECT_GT(batched["transfer_over_total"], 0.05);
+  auto text = run_bigmac("simulate " + step + "--exchange batched").out;
+  EXPECT_TRUE(contains(text, "exchanging")) << text;
+}
+
+TEST(SimulateCommand, RefusesTransfersAndExchangesThatAreNone) {
+  const std::string step = "simulate --pp 2 --microbatches 4 ";
+  for (const char* value : {"x", "-1", "1,2,3", "nan", "1,"}) {
+    auto outcome = run_bigmac(step + "--transfer=" + value);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(
+        contains(outcome.err, concat("--transfer: must be one or two numbers from 0 to 1e+12 as STAGE or "
+                                     "STAGE,ITEM, such as 0.1,0.02, got '",
+                                     value, "'")))
+        << outcome.err;
+  }
+  auto outcome = run_bigmac(step + "--exchange overlaped");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(contains(outcome.err, "did you mean 'overlapped'?")) << outcome.err;
+}
+
 TEST(SimulateCommand, LeavesEncoderAndGeneratorOutOfAnLlmOnlyStepAndSaysSo) {
   const std::string shape = "simulate --json --pp 4 --microbatches 16 --schedule llm-only";
   auto with = run_bigmac(shape + " --encoder 0.5,1 --generator 2,4");

@@ -18,9 +18,9 @@ namespace bigmac {
 
 inline constexpr double kMiB = 1024.0 * 1024;
 
-inline const std::vector<Arrangement> kWithModules = {
-    Arrangement::nested,  Arrangement::nested_fill, Arrangement::three_phase,
-    Arrangement::optimus, Arrangement::megatron,    Arrangement::disttrain};
+inline const std::vector<Arrangement> kWithModules = {Arrangement::nested,      Arrangement::nested_fill,
+                                                      Arrangement::three_phase, Arrangement::optimus,
+                                                      Arrangement::megatron,    Arrangement::disttrain};
 inline const std::vector<Base> kAllBases = {Base::gpipe, Base::one_f_one_b, Base::interleaved,
                                             Base::zb_h1, Base::zb_v,        Base::dualpipe_v};
 
@@ -36,6 +36,14 @@ inline std::string error_of(const auto& call) {
 inline void expect_told(const std::string& text, const std::vector<std::string>& parts) {
   for (const auto& part : parts)
     EXPECT_NE(text.find(part), text.npos) << "lacks \"" << part << "\" in: " << text;
+}
+
+// Bytes that a rank holds all through a step under names that begin so.
+inline double constant_of(const Job& job, size_t rank, const std::string& begin) {
+  double bytes = 0;
+  for (const auto& holder : job.bytes.constant[rank])
+    if (holder.what.starts_with(begin)) bytes += holder.bytes;
+  return bytes;
 }
 
 // `layers` decoder layers, with an embedding before and a head behind them.
@@ -122,8 +130,9 @@ inline Configuration disttrain_of(const Workload& workload, int64_t encoder, int
   return c;
 }
 
-// Workloads of all kinds: one to sixteen GPUs, dense or with experts, zero to two encoders, with and without a
-// generator, frozen and not, uneven items, samples without any, slow links, memory that binds and that does not.
+// Workloads of all kinds: one to sixteen GPUs, dense or with experts, zero to two encoders, with and without
+// a generator, frozen and not, uneven items, samples without any, slow links, memory that binds and that does
+// not.
 class Workloads {
  public:
   explicit Workloads(uint64_t seed) : random_(seed) {}
@@ -155,7 +164,9 @@ class Workloads {
   T pick(std::initializer_list<T> values) {
     return values.begin()[std::uniform_int_distribution<size_t>(0, values.size() - 1)(random_)];
   }
-  double real(double least, double most) { return std::uniform_real_distribution<double>(least, most)(random_); }
+  double real(double least, double most) {
+    return std::uniform_real_distribution<double>(least, most)(random_);
+  }
   bool chance(double part) { return real(0, 1) < part; }
 
  private:
@@ -171,7 +182,8 @@ class Workloads {
       module.items.empty = pick({0.0, 0.0, 0.3, 0.9});
       module.shard = pick<int64_t>({1, 1, 2, 4});
       while (workload.gpus % module.shard != 0) module.shard /= 2;
-      if (chance(0.5)) module.recompute.assign(1, pick<cost::Recompute>({cost::Recompute::none, cost::Recompute::full}));
+      if (chance(0.5))
+        module.recompute.assign(1, pick<cost::Recompute>({cost::Recompute::none, cost::Recompute::full}));
     }
     bool trained = false;
     for (const auto& module : workload.modules) trained |= !module.frozen;
