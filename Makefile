@@ -27,8 +27,7 @@ test: build
 
 bench: build
 	@taskset -c 0 $(BUILD)/bin/bench_schedule
-	@taskset -c 0 $(BUILD)/bin/bench_plan --benchmark_filter=-search
-	@$(BUILD)/bin/bench_plan --benchmark_filter=search
+	@$(BUILD)/bin/bench_plan
 	@$(BUILD)/bin/bench_runtime
 
 fuzz: build

@@ -71,16 +71,6 @@ std::vector<double> parse_numbers(std::string_view text) {
   }
 }
 
-Base made_base_from_name(const std::string& text) {
-  std::vector<std::string> names;
-  for (auto base :
-       {Base::gpipe, Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v, Base::dualpipe_v}) {
-    if (text == name(base)) return base;
-    names.emplace_back(name(base));
-  }
-  throw InvalidInput(unknown_name("base schedule", text, names));
-}
-
 InvalidInput must_be(const std::string& option, std::string_view legal, const std::string& got) {
   return InvalidInput(concat(option, " must be ", legal, ", got '", got, "'"));
 }

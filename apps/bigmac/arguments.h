@@ -68,9 +68,6 @@ std::vector<double> parse_numbers(std::string_view text);  // between commas; no
 WorkTimes parse_work(const std::string& option, const std::string& text);
 int64_t parse_count(const std::string& option, const std::string& text);
 
-// A base that tables are made of: any but custom.
-Base made_base_from_name(const std::string& text);
-
 // "--pp must be a whole number from 1 to 8, got 'x'"
 InvalidInput must_be(const std::string& option, std::string_view legal, const std::string& got);
 

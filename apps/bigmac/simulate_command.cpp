@@ -48,13 +48,13 @@ constexpr char kExamples[] =
     "  Stages of different depth, from a layout of Megatron Core:\n"
     "    bigmac simulate --pp 8 --microbatches 64 --layout 'Et*3|(tttt|)*6tttL' --layers 30 --head 0.5,1\n"
     "  Messages that take time, in the exchange of Megatron Core that does nothing beside it:\n"
-    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --latency 0.01 --transfer 0.1 --exchange batched\n"
+    "    bigmac simulate --pp 8 --vpp 2 --microbatches 64 --transfer 0.1 --exchange batched\n"
     "  Why the ranks wait, the 5 longest waits of each:\n"
     "    bigmac simulate --pp 4 --microbatches 16 --encoder 0.5,1 --schedule megatron --explain 5";
 
 struct SimulateArguments {
   StepArguments step;
-  Exchange exchange = Exchange::overlapped;
+  std::optional<Exchange> exchange;
   std::vector<double> transfer;  // of a microbatch between stages, of an item of size 1
   bool json = false;
   std::optional<int64_t> explain;  // waits a rank
@@ -92,11 +92,14 @@ std::vector<double> parse_transfer(const std::string& text) {
   return times;
 }
 
-Links links_of(const SimulateArguments& arguments) {
-  Links links{.exchange = arguments.exchange, .inside = {0, 1}, .between = {0, 1}};
+// Without a word about links messages take their latency and nothing else.
+Timeline timeline_of(const SimulateArguments& arguments, const Schedule& schedule, const Costs& costs) {
+  if (!arguments.exchange && arguments.transfer.empty()) return simulate(schedule, costs);
+  Links links{
+      .exchange = arguments.exchange.value_or(Exchange::overlapped), .inside = {0, 1}, .between = {0, 1}};
   if (!arguments.transfer.empty()) links.stage_bytes = arguments.transfer[0];
   if (arguments.transfer.size() == 2) links.item_bytes = {arguments.transfer[1]};
-  return links;
+  return simulate(schedule, costs, links);
 }
 
 void run(const SimulateArguments& arguments) {
@@ -104,7 +107,7 @@ void run(const SimulateArguments& arguments) {
   Schedule schedule = make_schedule(step, costs);
   // disttrain has stages of its own.
   if (!schedule.step.stage_ranks.empty()) costs = costs_for_stages(step, schedule.step.stages(), costs);
-  Timeline timeline = simulate(schedule, costs, links_of(arguments));
+  Timeline timeline = timeline_of(arguments, schedule, costs);
   StepReport step_report = report(schedule, costs, timeline);
   if (arguments.trace) write_trace(schedule, timeline, *arguments.trace, 1000);
   if (arguments.picture)

@@ -22,10 +22,10 @@ struct SplitCosts {
   std::vector<double> bytes{};        // by layer, empty: no limits
   std::vector<double> most_bytes{};   // by stage, what fits; one value stands for all; empty: no limits
   std::vector<double> extra_bytes{};  // by stage, held beside the layers
-  // Of stage, begin, end: what a stage holds with layers begin..end-1, all of it, where that is not the sum of `bytes`
-  // and `extra_bytes`. More layers hold no less.
-  std::function<double(int64_t, int64_t, int64_t)> held{};
   bool empty_stages = false;          // a stage may hold no layer
+  // Of stage, begin, end: what a stage holds with layers begin..end-1, all of it, where that is not the sum
+  // of `bytes` and `extra_bytes`. More layers hold no less.
+  std::function<double(int64_t, int64_t, int64_t)> held{};
 };
 
 // Contiguous layers for each stage, so that the slowest stage is as fast as can be; of those the one whose

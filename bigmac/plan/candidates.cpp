@@ -35,8 +35,9 @@ bool has(const Workload& workload, Module kind) {
 std::vector<Recompute> levels_of(const WorkloadModule& module) {
   bool keeps = module.kind != Module::encoder || !module.frozen;
   if (!keeps) return {Recompute::none};
-  return module.recompute.empty() ? std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}
-                                  : module.recompute;
+  return module.recompute.empty()
+             ? std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}
+             : module.recompute;
 }
 
 // Every choice of one level for each module.
@@ -139,8 +140,8 @@ class Enumeration {
     }
   }
 
-  // GPUs of their own cut an item together where a microbatch has fewer items than there are GPUs for it: as many as
-  // divide these and the module.
+  // GPUs of their own cut an item together where a microbatch has fewer items than there are GPUs for it: as
+  // many as divide these and the module.
   int64_t own_tensor(Module kind, int64_t gpus) const {
     int64_t ranks = gpus / configuration_.parallel.data, best = 1;
     for (int64_t tensor = 2; tensor <= std::min(ranks, workload_.hardware.gpus_per_node); ++tensor) {
@@ -231,7 +232,8 @@ Search filled(const Search& search, const Workload& workload) {
   fill(out.chunks, std::vector<int64_t>{1, 2, 3, 4, 6, 8});
   fill(out.expert, powers_of_two(std::min(most_experts(workload.backbone.model), workload.gpus)));
   fill(out.microbatch, std::vector<int64_t>{1, 2, 4});
-  fill(out.bases, std::vector<Base>{Base::one_f_one_b, Base::zb_h1, Base::interleaved, Base::zb_v, Base::dualpipe_v});
+  fill(out.bases,
+       std::vector<Base>{Base::one_f_one_b, Base::zb_h1, Base::interleaved, Base::zb_v, Base::dualpipe_v});
   if (workload.modules.empty()) out.arrangements = {Arrangement::llm_only};
   fill(out.arrangements,
        std::vector<Arrangement>{Arrangement::nested, Arrangement::nested_fill, Arrangement::megatron});

@@ -7,6 +7,8 @@
 namespace bigmac {
 namespace {
 
+constexpr int64_t kBest = 8;  // nested-fill is ranked by few passes, and then by all
+
 SystemOutcome best_of(const Workload& workload, Arrangement system, int64_t samples_per_gpu, int threads) {
   SystemOutcome out{.system = system, .best = {}, .least_memory = {}, .is_legal = false, .why_not = {}};
   Workload restricted = workload;
@@ -14,7 +16,7 @@ SystemOutcome best_of(const Workload& workload, Arrangement system, int64_t samp
   if (restricted.search.bases.empty()) restricted.search.bases = {Base::one_f_one_b, Base::interleaved};
   try {
     auto plan = search(restricted, samples_per_gpu,
-                       {.best = 1, .frontier = false, .threads = threads, .progress = {}});
+                       {.best = kBest, .frontier = false, .threads = threads, .progress = {}});
     out.is_legal = true;
     if (!plan.best.empty()) out.best = plan.best.front();
     out.least_memory = plan.least_memory;
@@ -51,7 +53,8 @@ std::vector<Arrangement> compared_systems(const Workload& workload) {
   const auto& wanted = workload.search.arrangements;
   for (Arrangement system : {Arrangement::megatron, Arrangement::disttrain, Arrangement::three_phase,
                              Arrangement::optimus, Arrangement::nested, Arrangement::nested_fill})
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), system) != wanted.end()) systems.push_back(system);
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), system) != wanted.end())
+      systems.push_back(system);
   return systems;
 }
 

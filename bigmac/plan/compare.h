@@ -23,10 +23,10 @@ struct Comparison {
   std::vector<ComparedBatch> batches;
 };
 
-// Every system at every batch of the workload, each in the configuration with the shortest step that fits the same
-// memory. All choose from the workload's search; where that leaves the bases open, from 1f1b and interleaved, which
-// all of these systems are described with.
-// `progress` is called with batches and systems done of how many.
+// Every system at every batch of the workload, each in the configuration with the shortest step that fits the
+// same memory. All choose from the workload's search; where that leaves the bases open, from 1f1b and
+// interleaved, which all of these systems are described with. `progress` is called with batches and systems
+// done of how many.
 Comparison compare(const Workload& workload, const std::vector<Arrangement>& systems,
                    const std::vector<int64_t>& samples_per_gpu, int threads,
                    const std::function<void(int64_t, int64_t)>& progress);

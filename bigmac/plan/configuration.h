@@ -27,8 +27,8 @@ struct Configuration {
   int64_t encoder_gpus = 0, encoder_tensor = 1;
   int64_t generator_gpus = 0, generator_tensor = 1;
 
-  // Layers by stage. Empty: balanced over their times, and where that does not fit into memory, the most even one
-  // that does.
+  // Layers by stage. Empty: balanced over their times, and where that does not fit into memory, the most even
+  // one that does.
   cost::Split layers;
 
   int64_t gpus() const { return parallel.gpus() + encoder_gpus + generator_gpus; }
@@ -50,8 +50,9 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
-// Why a workload cannot be run so, whatever its memory, if it cannot: GPUs, the global batch, heads, layers and
-// stages, experts, what the base and the arrangement ask for.
-std::optional<Refusal> refusal(const Configuration& configuration, const Workload& workload, int64_t global_batch);
+// Why a workload cannot be run so, whatever its memory, if it cannot: GPUs, the global batch, heads, layers
+// and stages, experts, what the base and the arrangement ask for.
+std::optional<Refusal> refusal(const Configuration& configuration, const Workload& workload,
+                               int64_t global_batch);
 
 }  // namespace bigmac

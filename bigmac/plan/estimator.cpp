@@ -36,7 +36,8 @@ struct Estimator::Memo {
   std::vector<std::vector<std::vector<double>>> tokens;  // module, sample, item
 
   static BackboneKey key(const Configuration& c) {
-    return {c.parallel.tensor, c.parallel.expert, c.parallel.data, c.parallel.pipeline > 1, c.microbatch, c.recompute};
+    return {c.parallel.tensor,       c.parallel.expert, c.parallel.data,
+            c.parallel.pipeline > 1, c.microbatch,      c.recompute};
   }
 };
 
@@ -86,6 +87,7 @@ const SampleSizes& Estimator::sizes(size_t n, int64_t tensor) {
   ItemSizes size_of(workload_, n, module_kinds_[n], tensor);
   for (const auto& sample : tokens) {
     std::vector<double> sizes;
+    sizes.reserve(sample.size());
     for (double item : sample) sizes.push_back(size_of(item));
     at->second.add_sample(std::move(sizes));
   }
@@ -95,9 +97,9 @@ const SampleSizes& Estimator::sizes(size_t n, int64_t tensor) {
 const cost::Split& Estimator::layers(const Configuration& c) {
   if (!c.layers.empty()) return c.layers;
   bool megatron = c.arrangement == Arrangement::megatron;
-  auto [at, is_new] = memo_->layers.try_emplace({c.parallel.tensor, c.parallel.expert, c.microbatch, c.stages(), megatron,
-                                                 c.recompute,
-                                                 megatron ? c.module_recompute : std::vector<Recompute>{}});
+  auto [at, is_new] =
+      memo_->layers.try_emplace({c.parallel.tensor, c.parallel.expert, c.microbatch, c.stages(), megatron,
+                                 c.recompute, megatron ? c.module_recompute : std::vector<Recompute>{}});
   if (!is_new) return at->second;
   cost::SplitCosts costs{.times = layer_seconds(backbone(c)), .empty_stages = megatron};
   if (megatron) {
@@ -131,8 +133,8 @@ JobParts Estimator::parts(const Configuration& c) {
 const InFlight& Estimator::in_flight(const Configuration& c) {
   constexpr int64_t kFillings = 4;
   int64_t microbatches = std::min(microbatches_of(c, global_batch_), kFillings * c.parallel.pipeline);
-  auto [at, is_new] = memo_->in_flight.try_emplace(
-      {c.base, c.arrangement, c.parallel.pipeline, c.chunks, microbatches});
+  auto [at, is_new] =
+      memo_->in_flight.try_emplace({c.base, c.arrangement, c.parallel.pipeline, c.chunks, microbatches});
   if (!is_new) return at->second;
   Step step;
   step.ranks = c.parallel.pipeline;
@@ -191,8 +193,8 @@ Outcome Estimator::evaluate_as_given(const Configuration& c, int64_t most_passes
   return out;
 }
 
-// The most even layers whose stages fit, with one chunk a rank: each holds as many microbatches, and as much beside
-// them, as it did with the layers of `last`.
+// The most even layers whose stages fit, with one chunk a rank: each holds as many microbatches, and as much
+// beside them, as it did with the layers of `last`.
 cost::Split Estimator::layers_in_memory(const Configuration& c, const Outcome& last) {
   const auto& costs = backbone(c);
   auto stages = stage_sums(costs, last.configuration.layers);
@@ -235,7 +237,8 @@ Outcome Estimator::evaluate(const Configuration& c, int64_t most_passes) {
 std::string Estimator::explain_memory(const Configuration& c) {
   Job job = this->job(c);
   Schedule schedule = make_schedule(job);
-  return explain_out_of_memory(schedule, simulate(schedule, job.costs, job.links), job.bytes, workload_.memory);
+  return explain_out_of_memory(schedule, simulate(schedule, job.costs, job.links), job.bytes,
+                               workload_.memory, " s");
 }
 
 Estimator::FullestRank Estimator::fullest_rank(const Configuration& c) {

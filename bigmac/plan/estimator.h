@@ -11,8 +11,8 @@
 
 namespace bigmac {
 
-// What configurations of a workload take and hold, at one batch. Remembers what they have in common; each thread
-// takes its own.
+// What configurations of a workload take and hold, at one batch. Remembers what they have in common; each
+// thread takes its own.
 class Estimator {
  public:
   // Throws InvalidInput for a batch that is not positive.
@@ -23,8 +23,8 @@ class Estimator {
   const Workload& workload() const { return workload_; }
   int64_t global_batch() const { return global_batch_; }
 
-  // All three are for configurations without a refusal, and throw InvalidInput where a schedule cannot be made
-  // (a W that is too small).
+  // All three are for configurations without a refusal, and throw InvalidInput where a schedule cannot be
+  // made (a W that is too small).
   LeastOutcome least(const Configuration& configuration);
   Job job(const Configuration& configuration);
   // `most_passes`: of nested-fill (fill.h).

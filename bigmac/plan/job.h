@@ -8,8 +8,8 @@
 
 namespace bigmac {
 
-// A configuration of a workload as the scheduler and the simulator take it: one replica of the backbone, whose
-// ranks are tensor groups, with the encoders and generators that serve it. Seconds and bytes a GPU.
+// A configuration of a workload as the scheduler and the simulator take it: one replica of the backbone,
+// whose ranks are tensor groups, with the encoders and generators that serve it. Seconds and bytes a GPU.
 struct Job {
   Step step;
   RankSplit split;  // disttrain's

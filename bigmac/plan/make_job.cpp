@@ -153,8 +153,7 @@ Job make_job(const JobParts& parts) {
           .sync = end.sync,
           .optimizer = end.optimizer,
           .flops = double(parts.microbatches) * parts.backbone.flops};
-  for (size_t n = 0; n < parts.modules.size(); ++n)
-    job.flops += parts.size_of(n) * parts.modules[n]->flops;
+  for (size_t n = 0; n < parts.modules.size(); ++n) job.flops += parts.size_of(n) * parts.modules[n]->flops;
   return job;
 }
 

@@ -23,8 +23,8 @@ cost::Training training_of(const WorkloadModule& module, cost::Recompute recompu
 
 }  // namespace
 
-ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kinds, const ModulePlacement& placement,
-                       cost::Recompute recompute) {
+ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kinds,
+                       const ModulePlacement& placement, cost::Recompute recompute) {
   const auto& module = workload.modules[n];
   const auto& layers = module.model.layers;
   auto sequences = sequences_of(module, module.items.tokens);
@@ -34,8 +34,8 @@ ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kin
   ModuleWork out;
 
   auto time = kinds.sum([&](const cost::Layer& layer, bool is_first) {
-    return cost::layer_time(layer, sequences, parallel, training_of(module, recompute, is_first), workload.hardware,
-                            module.efficiency);
+    return cost::layer_time(layer, sequences, parallel, training_of(module, recompute, is_first),
+                            workload.hardware, module.efficiency);
   });
   out.costs = {time.forward, time.backward()};
 
@@ -85,8 +85,8 @@ ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kin
                                    workload.hardware, module.efficiency)
                    .all();
   }
-  out.optimizer = cost::optimizer_seconds(layers, parallel, training, workload.precision, workload.shard_optimizer,
-                                          workload.hardware, module.efficiency);
+  out.optimizer = cost::optimizer_seconds(layers, parallel, training, workload.precision,
+                                          workload.shard_optimizer, workload.hardware, module.efficiency);
   out.flops = cost::flops(module.model, sequences).forward * (module.frozen ? 1 : 3);
   return out;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "bigmac/plan/layer_kinds.h"
@@ -8,16 +9,19 @@
 
 namespace bigmac {
 
-// Where an encoder or generator runs: on the backbone's ranks, cut over the same tensor groups; in disttrain on
-// GPUs of its own.
+// Where an encoder or generator runs: on the backbone's ranks, cut over the same tensor groups; in disttrain
+// on GPUs of its own.
 struct ModulePlacement {
   int64_t tensor = 1;
   int64_t replicas = 1;  // tensor groups that hold it
 
-  auto operator<=>(const ModulePlacement&) const = default;
+  bool operator<(const ModulePlacement& other) const {
+    return std::pair(tensor, replicas) < std::pair(other.tensor, other.replicas);
+  }
 };
 
-// What an encoder or generator takes and holds, on one GPU. An item of size 1 has the distribution's mean tokens.
+// What an encoder or generator takes and holds, on one GPU. An item of size 1 has the distribution's mean
+// tokens.
 struct ModuleWork {
   ModuleCosts costs;             // seconds; `least_*`: gathering sharded parameters, reducing their gradients
   double kept = 0;               // bytes of activations of an item of size 1

@@ -8,9 +8,14 @@ using Json = nlohmann::ordered_json;
 
 Json json_of(const Configuration& c, const Workload& workload) {
   const auto& p = c.parallel;
-  Json json{{"schedule", name(c.arrangement)}, {"base", name(c.base)},      {"tensor", p.tensor},
-            {"pipeline", p.pipeline},          {"chunks", c.chunks},        {"data", p.data},
-            {"expert", p.expert},              {"microbatch", c.microbatch}};
+  Json json{{"schedule", name(c.arrangement)},
+            {"base", name(c.base)},
+            {"tensor", p.tensor},
+            {"pipeline", p.pipeline},
+            {"chunks", c.chunks},
+            {"data", p.data},
+            {"expert", p.expert},
+            {"microbatch", c.microbatch}};
   if (c.warmup_units > 0) json["warmup_units"] = c.warmup_units;
   if (c.encoder_gpus > 0) json["encoder_gpus"] = c.encoder_gpus;
   if (c.encoder_tensor > 1) json["encoder_tensor"] = c.encoder_tensor;

@@ -38,6 +38,7 @@ void run_threads(int count, Work&& work) {
   std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(size_t(count));
     for (int t = 0; t < count; ++t)
       threads.emplace_back([&, t] {
         try {
@@ -54,7 +55,9 @@ void run_threads(int count, Work&& work) {
 class Searching {
  public:
   Searching(const Workload& workload, int64_t samples_per_gpu, const SearchOptions& options)
-      : workload_(workload), options_(options), candidates_(candidates(workload, samples_per_gpu, workload.search)) {
+      : workload_(workload),
+        options_(options),
+        candidates_(candidates(workload, samples_per_gpu, workload.search)) {
     plan_.samples_per_gpu = samples_per_gpu;
     plan_.refused = candidates_.refused;
     plan_.candidates = int64_t(candidates_.legal.size());
@@ -93,7 +96,8 @@ class Searching {
     order_.resize(least_.size());
     std::iota(order_.begin(), order_.end(), 0);
     std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      return std::tuple(least_[a].step, least_[a].memory, a) < std::tuple(least_[b].step, least_[b].memory, b);
+      return std::tuple(least_[a].step, least_[a].memory, a) <
+             std::tuple(least_[b].step, least_[b].memory, b);
     });
   }
 
@@ -212,7 +216,8 @@ class Searching {
     ++plan_.out_of_memory.count;
     if (bytes >= least_out_of_memory_) return;
     least_out_of_memory_ = bytes;
-    plan_.out_of_memory.example = concat(text, ": at least ", bytes_text(bytes), " of ", bytes_text(workload_.memory));
+    plan_.out_of_memory.example =
+        concat(text, ": at least ", bytes_text(bytes), " of ", bytes_text(workload_.memory));
   }
 
   void keep_out_of_memory(const Ranked& ranked) {
@@ -225,13 +230,17 @@ class Searching {
   // Where nothing fits, why not what comes nearest.
   void explain() {
     auto& estimator = estimators_.front();
-    if (!nearest_) std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-        return std::tuple(least_[a].memory, a) < std::tuple(least_[b].memory, b);
-      });
-    for (auto next = order_.begin(); !nearest_ && next != order_.end(); ++next) try {
-        nearest_ = Ranked{estimator.evaluate(candidates_.legal[*next]), *next};
+    std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return std::tuple(least_[a].memory, a) < std::tuple(least_[b].memory, b);
+    });
+    for (size_t next : order_) {
+      if (nearest_ && least_[next].memory >= nearest_->outcome.memory) break;
+      try {
+        Ranked ranked{estimator.evaluate(candidates_.legal[next], options_.passes), next};
+        if (!nearest_ || ranked.outcome.memory < nearest_->outcome.memory) nearest_ = std::move(ranked);
       } catch (const InvalidInput&) {  // a W that is too small
       }
+    }
     if (!nearest_) return;
     plan_.least_memory = nearest_->outcome;
     plan_.out_of_memory_text = estimator.explain_memory(nearest_->outcome.configuration);

@@ -52,7 +52,8 @@ ReplicaRanks::ReplicaRanks(const Configuration& c) : arrangement_(c.arrangement)
   step.ranks = c.parallel.pipeline;
   step.chunks = c.chunks;
   step.base = c.base;
-  for (int64_t s = 0; s < c.stages(); ++s) of_stage.push_back(int32_t(split.encoder) + rank_of_stage(step, s));
+  for (int64_t s = 0; s < c.stages(); ++s)
+    of_stage.push_back(int32_t(split.encoder) + rank_of_stage(step, s));
 }
 
 bool ReplicaRanks::holds(Module kind, int64_t rank) const {

@@ -16,8 +16,8 @@ struct StageSums {
 StageSums sum_of_layers(const BackboneCosts& costs, int64_t begin, int64_t end);  // layers begin..end-1
 std::vector<StageSums> stage_sums(const BackboneCosts& costs, const cost::Split& layers);
 
-// A replica's ranks. In disttrain encoder ranks come first and generator ranks last, and a rank of a module that serves
-// several replicas of the backbone takes as many times as long.
+// A replica's ranks. In disttrain encoder ranks come first and generator ranks last, and a rank of a module
+// that serves several replicas of the backbone takes as many times as long.
 struct ReplicaRanks {
   RankSplit split;
   double encoder_times = 1, generator_times = 1;

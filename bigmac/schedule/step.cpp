@@ -145,6 +145,16 @@ Base base_from_name(std::string_view text) {
   return named<Base>("base schedule", text, kBaseNames);
 }
 
+Base made_base_from_name(std::string_view text) {
+  std::vector<std::string> names;
+  for (auto base :
+       {Base::gpipe, Base::one_f_one_b, Base::interleaved, Base::zb_h1, Base::zb_v, Base::dualpipe_v}) {
+    if (text == name(base)) return base;
+    names.emplace_back(name(base));
+  }
+  throw InvalidInput(unknown_name("base schedule", text, names));
+}
+
 Arrangement arrangement_from_name(std::string_view text) {
   return named<Arrangement>("schedule", text, kArrangementNames);
 }

@@ -26,6 +26,8 @@ enum class Arrangement : uint8_t { llm_only, nested, nested_fill, three_phase, o
 std::string_view name(Base base);                // gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, custom
 std::string_view name(Arrangement arrangement);  // llm-only, nested, nested-fill, three-phase, ...
 Base base_from_name(std::string_view text);      // InvalidInput with the nearest known name
+Base made_base_from_name(
+    std::string_view text);  // likewise, of those that tables are made of: any but custom
 Arrangement arrangement_from_name(std::string_view text);
 
 // A picture, a clip, a target: what an encoder or generator runs on. Its cost is proportional to its size.

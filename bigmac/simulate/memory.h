@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bigmac/schedule/table.h"
@@ -75,12 +76,12 @@ std::vector<Holder> holders_at(const Schedule& schedule, const Timeline& timelin
 
 // Empty where no rank ever holds more than `limit` bytes. Else the rank with the largest peak (the first of
 // equal ones), that peak, when the rank first exceeds the limit, in what operator ("between operators" where
-// none runs), and the five largest holders at the peak, as lines of text:
+// none runs), and the five largest holders at the peak, as lines of text, times followed by `unit`:
 //   out of memory on rank 0: 93.1 GiB of 80.0 GiB, first at 1.84 in backbone B chunk 0 microbatch 3
 //     41.2 GiB  activations of stage 0 (4 microbatches)
 //     ...
 std::string explain_out_of_memory(const Schedule& schedule, const Timeline& timeline, const Bytes& bytes,
-                                  double limit);
+                                  double limit, std::string_view unit = "");
 
 // Three digits, in units of 1024: "93.1 GiB", "512 MiB", "1.50 KiB", "17 bytes".
 std::string bytes_text(double bytes);

@@ -28,7 +28,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string explain_out_of_memory(const Schedule& schedule, const Timeline& timeline, const Bytes& bytes,
-                                  double limit) {
+                                  double limit, std::string_view unit) {
   if (!std::isfinite(limit) || limit < 0)
     throw InvalidInput(concat("[memory] the limit must be a finite number of at least 0, got ", limit));
   auto ranks = peak_memory(schedule, timeline, bytes);
@@ -47,7 +47,7 @@ std::string explain_out_of_memory(const Schedule& schedule, const Timeline& time
   for (const auto& slice : timeline.rows[worst].operators)
     if (slice.start <= first && first < slice.end) where = "in " + describe(schedule, slice.op);
   auto text = concat("out of memory on rank ", worst, ": ", bytes_text(memory.peak), " of ",
-                     bytes_text(limit), ", first at ", first, " ", where);
+                     bytes_text(limit), ", first at ", first, unit, " ", where);
   auto holders = holders_at(schedule, timeline, bytes, worst, memory.peak_time);
   if (holders.size() > kLargestHolders) holders.resize(kLargestHolders);
   size_t width = 0;

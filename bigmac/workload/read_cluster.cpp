@@ -1,5 +1,6 @@
 #include "bigmac/workload/read_cluster.h"
 
+#include "bigmac/simulate/memory.h"
 #include "bigmac/workload/fields.h"
 
 namespace bigmac {
@@ -56,7 +57,7 @@ void read_cluster(YamlSection section, Workload& workload) {
         workload.overlap);
   section.done();
   check(section, "reserved", workload.reserved < workload.memory,
-        concat("must be below the memory of ", workload.memory, " bytes"), workload.reserved);
+        "must be below the memory of " + bytes_text(workload.memory), bytes_text(workload.reserved));
   int64_t node = workload.hardware.gpus_per_node;
   check(section, "gpus", workload.gpus <= node || workload.gpus % node == 0,
         concat("must be whole nodes of ", node, " GPUs (", workload.gpus / node * node, " or ",

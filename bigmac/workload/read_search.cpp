@@ -65,11 +65,7 @@ Search read_search(YamlSection section, const Workload& workload) {
   read_counts(section, "microbatch", search.microbatch, 1, int64_t{1} << 20);
   read_counts(section, "warmup_units", search.warmup_units, 1, int64_t{1} << 20);
   section.read_list("arrangements", search.arrangements, arrangement_from_name);
-  section.read_list("bases", search.bases, [](const std::string& text) {
-    auto base = base_from_name(text);
-    if (base == Base::custom) throw InvalidInput("a custom base has no order of its own");
-    return base;
-  });
+  section.read_list("bases", search.bases, made_base_from_name);
   read_splits(section, search, layers - 2);
   section.done();
   return search;

@@ -87,7 +87,7 @@ Workload read_workload(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text(kMostWorkloadBytes + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
-  if (in.gcount() == 0 && !in.eof()) 
+  if (in.gcount() == 0 && !in.eof())
     throw InvalidInput(concat("[workload] cannot read '", path, "': ", std::strerror(errno)));
   text.resize(size_t(in.gcount()));
   if (text.size() > kMostWorkloadBytes)

@@ -50,8 +50,8 @@ struct Search {
   std::vector<Arrangement> arrangements;
   std::vector<Base> bases;
   std::vector<int64_t> warmup_units;
-  // Of the backbone's layers over the stages, all of them (embedding and head too). A configuration whose
-  // number of stages one of them has takes that one; all others are balanced.
+  // Of the backbone's layers over the stages, all of them (embedding and head too). Only
+  // configurations with as many stages as one of them are looked at. Empty: balanced.
   std::vector<cost::Split> splits;
 
   bool operator==(const Search&) const = default;

@@ -374,7 +374,8 @@ TEST(ReadWorkload, RefusesSearchesThatCannotBe) {
                 .find("search.arrangements: unknown schedule 'nestd' (did you mean 'nested'?)"),
             std::string::npos);
   EXPECT_NE(search("{bases: [1f1c]}").find("search.bases: unknown base schedule '1f1c'"), std::string::npos);
-  EXPECT_NE(search("{bases: custom}").find("a custom base has no order of its own"), std::string::npos);
+  EXPECT_NE(search("{bases: custom}").find("unknown base schedule 'custom'; known: gpipe, 1f1b"),
+            std::string::npos);
   EXPECT_NE(search("{warmup_units: 0}").find("search.warmup_units: must be from 1"), std::string::npos);
 }
 
