@@ -56,30 +56,6 @@ void write_stdout(std::string_view text) {
   if (error != 0 && error != EPIPE) throw cannot_write("to standard output", error);
 }
 
-std::string read_file(const std::string& path) {
-  auto cannot_read = [&](std::string_view reason) {
-    return InvalidInput(concat("cannot read '", path, "': ", reason));
-  };
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw cannot_read(std::strerror(errno));
-  std::string text;
-  size_t filled = 0;
-  ssize_t got = 1;
-  while (got != 0 && filled <= kMostBytes) {
-    text.resize(std::max(text.size(), filled + (1 << 16)));
-    got = read(file, text.data() + filled, text.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) break;
-    filled += size_t(got);
-  }
-  int error = got < 0 ? errno : 0;
-  close(file);
-  if (error != 0) throw cannot_read(std::strerror(error));
-  if (filled > kMostBytes) throw cannot_read(concat("it has more than ", kMostBytes, " bytes"));
-  text.resize(filled);
-  return text;
-}
-
 void write_file(const std::string& path, std::string_view text) {
   auto quoted = concat("'", path, "'");
   int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

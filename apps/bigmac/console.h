@@ -17,10 +17,6 @@ void print_note(std::string_view message);
 // the reason for any other, such as a full disk.
 void write_stdout(std::string_view text);
 
-// All of a file. Throws InvalidInput naming the path and the reason, also for more than kMostBytes.
-inline constexpr size_t kMostBytes = size_t(1) << 29;
-std::string read_file(const std::string& path);
-
 // Writes a file, replacing what was there. Throws Failure naming the path and the reason.
 void write_file(const std::string& path, std::string_view text);
 

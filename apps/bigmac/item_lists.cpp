@@ -5,7 +5,7 @@
 #include <random>
 
 #include "apps/bigmac/arguments.h"
-#include "apps/bigmac/console.h"
+#include "bigmac/common/read_file.h"
 #include "bigmac/formats/in_quotes.h"
 
 namespace bigmac {
@@ -167,7 +167,7 @@ std::vector<Item> make_items(const std::string& text, int64_t microbatches, uint
   if (is_random_items(text)) return random_items(parse_random(text), microbatches, seed);
   std::string contents;
   try {
-    contents = read_file(text);
+    contents = read_file(text, kMostListBytes);
   } catch (const InvalidInput& error) {
     throw InvalidInput(concat("--items must be N, random:MEAN,SIGMA[,EMPTY] or a file: ", error.what()));
   }

@@ -10,6 +10,7 @@ namespace bigmac {
 
 // The most items that one module of a step may have on the command line.
 inline constexpr int64_t kMostItems = int64_t(1) << 24;
+inline constexpr size_t kMostListBytes = size_t(1) << 29;  // of a file of items or of an order
 
 // The items that the value of --items declares for each of `microbatches`:
 //

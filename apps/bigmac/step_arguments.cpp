@@ -7,6 +7,7 @@
 #include "apps/bigmac/item_lists.h"
 #include "apps/bigmac/stage_costs.h"
 #include "bigmac/common/names.h"
+#include "bigmac/common/read_file.h"
 #include "bigmac/schedule/order.h"
 
 namespace bigmac {
@@ -85,7 +86,7 @@ std::vector<uint32_t> order_of(const std::string& text, const DeclaredStep& decl
   if (text == "balanced") return balanced_order(declared.step, declared.costs);
   std::string contents;
   try {
-    contents = read_file(text);
+    contents = read_file(text, kMostListBytes);
   } catch (const InvalidInput& error) {
     auto near = nearest_name(text, {"as-is", "balanced"});
     throw InvalidInput(concat("--order must be as-is, balanced or a file: ", error.what(),

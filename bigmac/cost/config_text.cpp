@@ -1,15 +1,10 @@
 #include "bigmac/cost/config_text.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
+#include "bigmac/common/read_file.h"
 #include "bigmac/cost/yaml_config.h"
 #include "bigmac/formats/in_quotes.h"
 
@@ -75,47 +70,6 @@ nlohmann::json parse_json(std::string_view text, const std::string& source) {
   }
 }
 
-class File {
- public:
-  explicit File(const std::string& path)
-      : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) fail(std::strerror(errno));
-  }
-  ~File() { close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  std::string read_up_to(size_t most) const {
-    struct stat status {};
-    if (fstat(descriptor_, &status) != 0) fail(std::strerror(errno));
-    if (S_ISDIR(status.st_mode)) fail("it is a folder; right would be its config.json");
-    if (S_ISREG(status.st_mode) && size_t(status.st_size) > most) fail_too_large(most);
-    std::string text(most + 1, '\0');
-    size_t length = 0;
-    while (length < text.size()) {
-      ssize_t count = ::read(descriptor_, text.data() + length, text.size() - length);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail(std::strerror(errno));
-      if (count == 0) break;
-      length += size_t(count);
-    }
-    if (length > most) fail_too_large(most);
-    text.resize(length);
-    return text;
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw InvalidInput(concat("[model] cannot read '", path_, "': ", reason));
-  }
-  [[noreturn]] void fail_too_large(size_t most) const {
-    fail(concat("it has more than ", most, " bytes; a model's config.json has some thousand"));
-  }
-
-  const std::string& path_;
-  int descriptor_;
-};
-
 }  // namespace
 
 nlohmann::json parse_config(std::string_view text, const std::string& source) {
@@ -133,7 +87,11 @@ nlohmann::json parse_config(std::string_view text, const std::string& source) {
 }
 
 std::string read_config_file(const std::string& path, size_t most_bytes) {
-  return File(path).read_up_to(most_bytes);
+  try {
+    return read_file(path, most_bytes, "its config.json");
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(concat("[model] ", error.what()));
+  }
 }
 
 }  // namespace bigmac::cost

@@ -1,14 +1,9 @@
 #include "bigmac/formats/read_table.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "bigmac/common/error.h"
+#include "bigmac/common/read_file.h"
 #include "bigmac/formats/in_quotes.h"
 #include "bigmac/formats/table_csv.h"
 #include "bigmac/formats/table_json.h"
@@ -19,49 +14,6 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-class File {
- public:
-  explicit File(const std::string& path)
-      : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) fail(std::strerror(errno));
-  }
-  ~File() { close(descriptor_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  std::string read_all() const {
-    struct stat status {};
-    if (fstat(descriptor_, &status) != 0) fail(std::strerror(errno));
-    if (S_ISDIR(status.st_mode)) fail("it is a folder; right would be a file");
-    if (status.st_size > kMostTableBytes) fail_too_large();
-    std::string text(size_t(status.st_size) + kBlock, '\0');
-    size_t length = 0;
-    while (true) {
-      if (length == text.size()) text.resize(text.size() * 2);
-      ssize_t count = ::read(descriptor_, text.data() + length, text.size() - length);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail(std::strerror(errno));
-      if (count == 0) break;
-      length += size_t(count);
-      if (int64_t(length) > kMostTableBytes) fail_too_large();
-    }
-    text.resize(length);
-    if (text.empty()) fail("it is empty; right would be a table as JSON or CSV");
-    return text;
-  }
-
- private:
-  static constexpr size_t kBlock = 1 << 16;
-
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw InvalidInput(concat("cannot read '", path_, "': ", reason));
-  }
-  [[noreturn]] void fail_too_large() const { fail(concat("it has more than ", kMostTableBytes, " bytes")); }
-
-  const std::string& path_;
-  int descriptor_;
-};
-
 }  // namespace
 
 std::string_view name(TableFormat format) {
@@ -70,7 +22,11 @@ std::string_view name(TableFormat format) {
 }
 
 TableFile read_table(const std::string& path) {
-  return parse_table(File(path).read_all(), path);
+  auto text = read_file(path, kMostTableBytes);
+  if (text.empty())
+    throw InvalidInput(
+        concat("cannot read '", path, "': it is empty; right would be a table as JSON or CSV"));
+  return parse_table(text, path);
 }
 
 TableFile parse_table(std::string_view text, const std::string& file) {

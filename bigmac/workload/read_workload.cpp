@@ -1,11 +1,9 @@
 #include "bigmac/workload/read_workload.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "bigmac/common/read_file.h"
 #include "bigmac/workload/fields.h"
 #include "bigmac/workload/read_cluster.h"
 #include "bigmac/workload/read_module.h"
@@ -83,16 +81,7 @@ Workload parse_workload(const std::string& yaml, const std::string& file) {
 }
 
 Workload read_workload(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw InvalidInput(concat("[workload] '", path, "' is a folder"));
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMostWorkloadBytes + 1, '\0');
-  in.read(text.data(), std::streamsize(text.size()));
-  if (in.gcount() == 0 && !in.eof())
-    throw InvalidInput(concat("[workload] cannot read '", path, "': ", std::strerror(errno)));
-  text.resize(size_t(in.gcount()));
-  if (text.size() > kMostWorkloadBytes)
-    throw InvalidInput(concat("[workload] '", path, "' has more than ", kMostWorkloadBytes, " bytes"));
-  return parse_workload(text, path);
+  return parse_workload(read_file(path, kMostWorkloadBytes, "a workload's YAML"), path);
 }
 
 }  // namespace bigmac

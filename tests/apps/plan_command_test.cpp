@@ -315,15 +315,14 @@ TEST(PlanCommand, LooksAtOneBatch) {
 
 TEST(PlanCommand, RefusesFilesThatAreNotThereOrNoWorkloads) {
   for (const std::string command : {"plan", "compare"}) {
-    expect_wrong(command + " nowhere.yaml",
-                 "[workload] cannot read 'nowhere.yaml': No such file or directory");
-    expect_wrong(command + " /", "[workload] '/' is a folder");
+    expect_wrong(command + " nowhere.yaml", "cannot read 'nowhere.yaml': No such file or directory");
+    expect_wrong(command + " /", "cannot read '/': it is a folder; right would be a workload's YAML");
     expect_wrong(command, "WORKLOAD is required; see bigmac " + command + " --help");
   }
   WrittenFile large("large.yaml", "tokens: 8K\n");
   std::filesystem::resize_file(large.path(), 100'000'000);
   auto begin = std::chrono::steady_clock::now();
-  expect_wrong({"plan", large.path()}, "[workload] '" + large.path() + "' has more than 1048576 bytes");
+  expect_wrong({"plan", large.path()}, "cannot read '" + large.path() + "': it has more than 1048576 bytes");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
