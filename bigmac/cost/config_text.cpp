@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "bigmac/common/error.h"
 #include "bigmac/common/read_file.h"
@@ -51,14 +53,21 @@ void check_utf8(std::string_view text, const std::string& source) {
 }
 
 nlohmann::json parse_json(std::string_view text, const std::string& source) {
-  auto check_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  auto check_structure = [&](int depth, Event event, nlohmann::json& value) {
     if (depth > kMostDepth)
       throw InvalidInput(
           concat("[model] ", source, ": the JSON is nested deeper than ", kMostDepth, " levels"));
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(value.get<std::string>()).second)
+      throw InvalidInput(concat("[model] ", source, ": the key ", in_quotes(value.get<std::string>()),
+                                " stands there twice"));
     return true;
   };
   try {
-    return nlohmann::json::parse(text, check_depth);
+    return nlohmann::json::parse(text, check_structure);
   } catch (const nlohmann::json::parse_error& error) {
     size_t at = error.byte > 0 ? error.byte - 1 : 0;
     if (at >= text.size()) throw InvalidInput(place(text, at, source) + "the JSON ends too early");

@@ -160,8 +160,6 @@ Model diffusion_model(const DiffusionShape& shape) {
   model.family = Family::diffusion;
   model.hidden = width;
   model.out = width;
-  model.patch = shape.patch;
-  model.vae_scale = shape.vae_scale;
   model.layers.push_back(embedding_layer(shape, width));
   Layer of_two = double_block(shape, width), of_one = single_block(shape, width);
   for (int64_t i = 0; i < shape.double_blocks; ++i) model.layers.push_back(of_two);

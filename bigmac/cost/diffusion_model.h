@@ -16,7 +16,7 @@ struct DiffusionShape {
   int64_t text_in = 0;  // width of the text encoder's states
   bool text_norm = false;
   int64_t latent_in = 0, latent_out = 0;  // values of a latent patch read and predicted
-  int64_t patch = 2, vae_scale = 8;       // as Model
+  int64_t patch = 2;                      // latent pixels of a patch's edge
   int64_t pooled_in = 0;                  // width of a pooled text embedding beside the time; 0: none
   bool guidance = false;                  // the guidance's strength is embedded as the time is
 };

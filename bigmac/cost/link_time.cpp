@@ -137,25 +137,29 @@ SyncTime gradient_sync(std::span<const Layer> layers, const Parallel& parallel, 
   return time;
 }
 
-ShardTime shard_time(std::span<const Layer> layers, int64_t gpus, int64_t shard, const Training& training,
-                     const Precision& precision, const Hardware& hardware, const Efficiency& efficiency) {
+ShardTime shard_time(std::span<const Layer> layers, int64_t gpus, int64_t shard, int64_t tensor,
+                     const Training& training, const Precision& precision, const Hardware& hardware,
+                     const Efficiency& efficiency) {
   if (gpus < 1) throw InvalidInput(concat("[shard] GPUs must be at least 1, got ", gpus));
   if (shard < 1 || gpus % shard != 0)
     throw InvalidInput(
         concat("[shard] ", shard, " GPUs that share a module must divide the ", gpus, " GPUs"));
+  if (tensor < 1 || shard % tensor != 0)
+    throw InvalidInput(
+        concat("[shard] tensor ", tensor, " must divide the ", shard, " GPUs that share a module"));
   check(precision);
   check(hardware);
   check(efficiency);
   ShardTime time;
   for (const auto& layer : layers) {
-    double elements = held_parameters(layer, {}).all();
+    double elements = held_parameters(layer, {.tensor = tensor}).all();
     if (elements == 0) continue;
-    Group group{shard, 1}, copies{gpus / shard, shard};
+    Group group{shard / tensor, tensor}, copies{gpus / shard, shard};
     time.gather += all_gather_seconds(elements * precision.parameter, group, hardware) / efficiency.links;
     if (training.frozen) continue;
     double gradients = elements * precision.gradient;
     time.reduce += reduce_scatter_seconds(gradients, group, hardware) / efficiency.links;
-    time.replicas += all_reduce_seconds(gradients / double(shard), copies, hardware) / efficiency.links;
+    time.replicas += all_reduce_seconds(gradients / double(group.size), copies, hardware) / efficiency.links;
   }
   return time;
 }

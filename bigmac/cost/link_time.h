@@ -67,15 +67,17 @@ SyncTime gradient_sync(std::span<const Layer> layers, const Parallel& parallel, 
                        const Efficiency& efficiency);
 
 // A module whose parameters are shared out over `shard` consecutive GPUs (FSDP), and copied over gpus / shard
-// of such groups. One collective a layer.
+// of such groups. Where tensor parallelism cuts it, `tensor` of the `shard` hold different parts already:
+// each part is gathered over the shard / tensor GPUs that lie `tensor` apart. One collective a layer.
 struct ShardTime {
   double gather = 0;    // of all its layers' parameters; once before a forward and once before a backward
   double reduce = 0;    // reduce-scatter of all its layers' gradients behind a backward
   double replicas = 0;  // once a step: all-reduce of a GPU's share of the gradients over the copies
 };
-// Throws InvalidInput naming both numbers where shard does not divide gpus.
-ShardTime shard_time(std::span<const Layer> layers, int64_t gpus, int64_t shard, const Training& training,
-                     const Precision& precision, const Hardware& hardware, const Efficiency& efficiency);
+// Throws InvalidInput naming both numbers where shard does not divide gpus, or tensor not shard.
+ShardTime shard_time(std::span<const Layer> layers, int64_t gpus, int64_t shard, int64_t tensor,
+                     const Training& training, const Precision& precision, const Hardware& hardware,
+                     const Efficiency& efficiency);
 
 // The optimizer reads gradient and states, and writes states and parameter: bytes a parameter (gradient + 2
 // optimizer + parameter), of those whose states the GPU holds, at the memory bandwidth and its efficiency.

@@ -84,12 +84,10 @@ struct Model {
   std::string name;
   Family family = Family::decoder;
   std::vector<Layer> layers;
-  int64_t hidden = 0;     // width of what goes from layer to layer
-  int64_t out = 0;        // width of what it hands on: an encoder's after its merger, else `hidden`
-  int64_t features = 1;   // tensors of that width which it hands on: more than one with deepstack mergers
-  int64_t patch = 0;      // pixels of a patch's edge (vision), latent pixels (diffusion)
-  int64_t merge = 1;      // tokens that become one token of the LLM
-  int64_t vae_scale = 0;  // diffusion: pixels a latent pixel's edge stands for
+  int64_t hidden = 0;    // width of what goes from layer to layer
+  int64_t out = 0;       // width of what it hands on: an encoder's after its merger, else `hidden`
+  int64_t features = 1;  // tensors of that width which it hands on: more than one with deepstack mergers
+  int64_t merge = 1;     // tokens that become one token of the LLM
 };
 
 // Sequences alike, as one operator runs them.

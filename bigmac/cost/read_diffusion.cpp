@@ -34,10 +34,8 @@ Model read_qwen_image(const ConfigFields& fields, bool) {
   return diffusion_model(shape);
 }
 
-// Its pipeline packs 2 by 2 latent pixels before the model sees them.
 Model read_flux(const ConfigFields& fields, bool) {
   auto shape = diffusion_shape(fields, 1);
-  shape.patch *= 2;
   shape.single_blocks = fields.whole("num_single_layers", kMostLayers, 0);
   if (shape.double_blocks + shape.single_blocks == 0)
     fields.refuse("num_layers", "and num_single_layers must not both be 0");

@@ -97,7 +97,6 @@ Model vision_model(const VisionShape& shape) {
   model.family = Family::vision;
   model.hidden = shape.hidden;
   model.out = shape.out;
-  model.patch = shape.patch;
   model.merge = shape.merge * shape.merge;
   model.features = 1 + std::count(shape.taps.begin(), shape.taps.end(), true);
   model.layers.push_back(patch_embedding(shape));

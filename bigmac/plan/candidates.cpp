@@ -145,13 +145,14 @@ class Enumeration {
   int64_t own_tensor(Module kind, int64_t gpus) const {
     int64_t ranks = gpus / configuration_.parallel.data, best = 1;
     for (int64_t tensor = 2; tensor <= std::min(ranks, workload_.hardware.gpus_per_node); ++tensor) {
+      int64_t groups = ranks / tensor;
       if (ranks % tensor != 0 || workload_.hardware.gpus_per_node % tensor != 0) continue;
       bool cuts = true, needed = true;
       for (const auto& module : workload_.modules) {
         if (module.kind != kind) continue;
         cuts &= fits(module, tensor);
         double items = items_of_sample(module.items) * double(configuration_.microbatch);
-        needed &= double(ranks / tensor) >= std::max(items, 1.0);
+        needed &= double(groups) >= std::max(items, 1.0);
       }
       if (cuts && needed) best = tensor;
     }

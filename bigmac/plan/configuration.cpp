@@ -32,16 +32,17 @@ std::optional<Refusal> sizes(const Configuration& c, const Workload& workload) {
                         c.gpus(), " GPUs, the cluster has ", workload.gpus)};
 }
 
+int64_t module_tensor(const Configuration& c, Module kind) {
+  if (c.arrangement != Arrangement::disttrain) return c.parallel.tensor;
+  return kind == Module::encoder ? c.encoder_tensor : c.generator_tensor;
+}
+
 // Tensor parallelism stays inside a node and cuts every module that runs on the backbone's ranks.
 std::optional<Refusal> cuts(const Configuration& c, const Workload& workload) {
   int64_t tensor = c.parallel.tensor, node = workload.hardware.gpus_per_node;
   if (tensor > node || node % tensor != 0)
     return Refusal{"tensor parallel",
                    concat("TP ", tensor, " does not stay inside a node of ", node, " GPUs")};
-  auto tensor_of = [&](Module kind) {
-    if (c.arrangement != Arrangement::disttrain) return tensor;
-    return kind == Module::encoder ? c.encoder_tensor : c.generator_tensor;
-  };
   auto fits = [](const WorkloadModule& module, const cost::Parallel& parallel) -> std::optional<Refusal> {
     try {
       check(parallel);
@@ -53,7 +54,7 @@ std::optional<Refusal> cuts(const Configuration& c, const Workload& workload) {
   };
   if (auto found = fits(workload.backbone, c.parallel)) return found;
   for (const auto& module : workload.modules)
-    if (auto found = fits(module, {.tensor = tensor_of(module.kind)})) return found;
+    if (auto found = fits(module, {.tensor = module_tensor(c, module.kind)})) return found;
   return {};
 }
 
@@ -160,6 +161,10 @@ std::optional<Refusal> shards(const Configuration& c, const Workload& workload) 
       return Refusal{"shards", concat("'", module.name, "' is shared out over ", module.shard,
                                       " GPUs, which do not divide the ", gpus, " that hold it in ",
                                       name(c.arrangement))};
+    int64_t tensor = module_tensor(c, module.kind);
+    if (module.shard > tensor && module.shard % tensor != 0)
+      return Refusal{"shards", concat("'", module.name, "' is shared out over ", module.shard,
+                                      " GPUs, which its TP ", tensor, " does not divide")};
   }
   return {};
 }

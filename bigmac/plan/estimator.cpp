@@ -234,9 +234,9 @@ Outcome Estimator::evaluate(const Configuration& c, int64_t most_passes) {
   return best;
 }
 
-std::string Estimator::explain_memory(const Configuration& c) {
+std::string Estimator::explain_memory(const Configuration& c, int64_t most_passes) {
   Job job = this->job(c);
-  Schedule schedule = make_schedule(job);
+  Schedule schedule = make_schedule(job, most_passes);
   return explain_out_of_memory(schedule, simulate(schedule, job.costs, job.links), job.bytes,
                                workload_.memory, " s");
 }

@@ -30,7 +30,7 @@ class Estimator {
   // `most_passes`: of nested-fill (fill.h).
   Outcome evaluate(const Configuration& configuration, int64_t most_passes = kAllPasses);
   // The rank that holds most, when, and its largest holders; empty where the configuration fits.
-  std::string explain_memory(const Configuration& configuration);
+  std::string explain_memory(const Configuration& configuration, int64_t most_passes = kAllPasses);
   // The rank that holds most, and all that lies there at its peak, largest first.
   struct FullestRank {
     int rank = 0;

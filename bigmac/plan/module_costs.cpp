@@ -56,7 +56,8 @@ ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kin
   out.working = kept.working;
   constexpr double kBytes = 2;  // bf16
   double rows = module.kind == Module::encoder ? cost::rows_of(cost::Rows::merged, sequences) : module.text;
-  int64_t width = module.kind == Module::encoder ? module.model.out : workload.backbone.model.hidden;
+  int64_t width = module.kind == Module::encoder ? module.model.out * module.model.features
+                                                 : workload.backbone.model.hidden;
   out.out = rows * double(width) * kBytes / double(placement.tensor);
 
   auto state = kinds.sum([&](const cost::Layer& layer, bool) {
@@ -74,12 +75,13 @@ ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kin
       return 0;
     });
     out.constant.push_back({"gathered parameters of " + module.name, 2 * largest});
-    auto links = cost::shard_time(layers, placement.replicas * placement.tensor, module.shard, training,
-                                  workload.precision, workload.hardware, module.efficiency);
+    auto links = cost::shard_time(layers, placement.replicas * placement.tensor, shard * placement.tensor,
+                                  placement.tensor, training, workload.precision, workload.hardware,
+                                  module.efficiency);
     bool runs_backward = training.passes_gradient || !training.frozen;
-    out.costs.least_forward = links.gather / double(placement.tensor);
-    out.costs.least_backward = runs_backward ? (links.gather + links.reduce) / double(placement.tensor) : 0;
-    out.sync = links.replicas / double(placement.tensor);
+    out.costs.least_forward = links.gather;
+    out.costs.least_backward = runs_backward ? links.gather + links.reduce : 0;
+    out.sync = links.replicas;
   } else {
     out.sync = cost::gradient_sync(layers, parallel, training, workload.precision, workload.shard_optimizer,
                                    workload.hardware, module.efficiency)

@@ -243,7 +243,7 @@ class Searching {
     }
     if (!nearest_) return;
     plan_.least_memory = nearest_->outcome;
-    plan_.out_of_memory_text = estimator.explain_memory(nearest_->outcome.configuration);
+    plan_.out_of_memory_text = estimator.explain_memory(nearest_->outcome.configuration, options_.passes);
   }
 
   const Workload& workload_;

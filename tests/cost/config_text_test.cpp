@@ -95,6 +95,13 @@ TEST(ConfigText, NamesTheLineAndColumnOfWhatIsNoJsonOrYaml) {
   EXPECT_EQ(parse("\xef\xbb\xbf{\"a\": 1}"), json({{"a", 1}}));
 }
 
+TEST(ConfigText, RefusesAKeyThatStandsInAJsonObjectTwice) {
+  expect_told([] { parse(R"({"a": 1, "b": {"a": 2}, "a": 3})"); },
+              {"[model] model.yaml: the key 'a' stands there twice"});
+  expect_told([] { parse(R"({"a": [{"b": 1}, {"b": 1, "b": 1}]})"); }, {"the key 'b' stands there twice"});
+  EXPECT_EQ(parse(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})").size(), 2u);
+}
+
 TEST(ConfigText, RefusesWhatIsNotUtf8) {
   for (const std::string bad : {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80",
                                 "\xf0\x80\x80\x80", "\xc3"}) {

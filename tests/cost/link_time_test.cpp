@@ -158,20 +158,33 @@ TEST(LinkTime, GathersAShardedModuleALayerAtATime) {
   std::array layers{gpt(1024, 16), gpt(2048, 16), Layer{"gate", {part(PartKind::elementwise, 8, 8)}}};
   double first = 12 * 1024.0 * 1024 + 2 * 1024, second = 12 * 2048.0 * 2048 + 2 * 2048;
   Group group{8, 1}, copies{4, 8};
-  auto time = shard_time(layers, 32, 8, {}, {}, kRound, whole());
+  auto time = shard_time(layers, 32, 8, 1, {}, {}, kRound, whole());
   EXPECT_DOUBLE_EQ(time.gather, all_gather_seconds(2 * first, group, kRound) +
                                     all_gather_seconds(2 * second, group, kRound));
   EXPECT_DOUBLE_EQ(time.reduce, reduce_scatter_seconds(4 * first, group, kRound) +
                                     reduce_scatter_seconds(4 * second, group, kRound));
   EXPECT_DOUBLE_EQ(time.replicas, all_reduce_seconds(4 * first / 8, copies, kRound) +
                                       all_reduce_seconds(4 * second / 8, copies, kRound));
-  auto frozen = shard_time(layers, 32, 8, {.frozen = true}, {}, kRound, whole());
+  auto frozen = shard_time(layers, 32, 8, 1, {.frozen = true}, {}, kRound, whole());
   EXPECT_EQ(frozen.gather, time.gather);
   EXPECT_EQ(frozen.reduce + frozen.replicas, 0);
-  auto copied = shard_time(layers, 32, 1, {}, {}, kRound, whole());
+  auto copied = shard_time(layers, 32, 1, 1, {}, {}, kRound, whole());
   EXPECT_EQ(copied.gather + copied.reduce, 0);
   EXPECT_DOUBLE_EQ(copied.replicas, all_reduce_seconds(4 * first, {32, 1}, kRound) +
                                         all_reduce_seconds(4 * second, {32, 1}, kRound));
+}
+
+TEST(LinkTime, GathersOverTheGpusOfAShardThatHoldTheSamePart) {
+  std::array layers{gpt(1024, 16)};
+  for (int64_t tensor : {2, 4}) {
+    double held = held_parameters(layers[0], {.tensor = tensor}).all();
+    Group group{8 / tensor, tensor};
+    auto time = shard_time(layers, 32, 8, tensor, {}, {}, kRound, whole());
+    EXPECT_DOUBLE_EQ(time.gather, all_gather_seconds(2 * held, group, kRound)) << tensor;
+    EXPECT_DOUBLE_EQ(time.reduce, reduce_scatter_seconds(4 * held, group, kRound)) << tensor;
+    EXPECT_DOUBLE_EQ(time.replicas, all_reduce_seconds(4 * held / double(group.size), {4, 8}, kRound));
+  }
+  EXPECT_EQ(shard_time(layers, 32, 8, 8, {}, {}, kRound, whole()).gather, 0);
 }
 
 TEST(LinkTime, AnOptimizerStepMovesGradientStatesAndParameter) {
@@ -211,12 +224,14 @@ TEST(LinkTime, RefusesFiguresThatAreNone) {
 
 TEST(LinkTime, RefusesShardsThatDoNotDivideTheGpus) {
   auto error = [](int64_t gpus, int64_t shard) {
-    return error_of([&] { shard_time({}, gpus, shard, {}, {}, kRound, whole()); });
+    return error_of([&] { shard_time({}, gpus, shard, 1, {}, {}, kRound, whole()); });
   };
   EXPECT_EQ(error(12, 8), "[shard] 8 GPUs that share a module must divide the 12 GPUs");
   EXPECT_EQ(error(12, 0), "[shard] 0 GPUs that share a module must divide the 12 GPUs");
   EXPECT_EQ(error(0, 1), "[shard] GPUs must be at least 1, got 0");
   EXPECT_EQ(error(12, 4), "no error");
+  EXPECT_EQ(error_of([] { shard_time({}, 12, 4, 3, {}, {}, kRound, whole()); }),
+            "[shard] tensor 3 must divide the 4 GPUs that share a module");
 }
 
 TEST(LinkTime, RefusesWrongEfficiencyAndPrecision) {
@@ -224,7 +239,7 @@ TEST(LinkTime, RefusesWrongEfficiencyAndPrecision) {
   Efficiency none = whole();
   none.links = 0;
   expect_told([&] { gradient_sync(layers, {}, {}, {}, true, kRound, none); }, {"[efficiency] links"});
-  expect_told([&] { shard_time(layers, 8, 8, {}, {}, kRound, none); }, {"[efficiency] links"});
+  expect_told([&] { shard_time(layers, 8, 8, 1, {}, {}, kRound, none); }, {"[efficiency] links"});
   expect_told([&] { optimizer_seconds(layers, {}, {}, {.gradient = -1}, true, kRound, whole()); },
               {"[precision] gradient"});
 }

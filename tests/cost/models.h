@@ -40,7 +40,7 @@ inline std::vector<std::string> shape_names() {
 inline std::string describe(const cost::Model& model) {
   std::ostringstream out;
   out << int(model.family) << ' ' << model.hidden << ' ' << model.out << ' ' << model.features << ' '
-      << model.patch << ' ' << model.merge << ' ' << model.vae_scale << '\n';
+      << model.merge << '\n';
   for (const auto& layer : model.layers) {
     out << layer.name << '\n';
     for (const auto& part : layer.parts) {

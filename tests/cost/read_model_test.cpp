@@ -173,7 +173,6 @@ TEST(ReadModel, GivesWindowsToAllVisionBlocksButThoseWithFullAttention) {
       EXPECT_EQ(part.window, part.kind == cost::PartKind::attention && !full ? 64 : 0) << part.name;
   }
   EXPECT_EQ(model.merge, 4);
-  EXPECT_EQ(model.patch, 14);
   EXPECT_EQ(model.out, 8192);
 }
 
@@ -271,14 +270,6 @@ TEST(ReadModel, PassesOverFieldsThatSayNothingAboutShapes) {
                  {"norm_topk_prob", true},
                  {"hidden_act", "silu"}});
   EXPECT_EQ(describe(read(config)), plain);
-}
-
-TEST(ReadModel, KnowsThePixelsOfATokenOfADiffusionModel) {
-  for (const auto* name : {"qwen-image", "flux.1-dev"}) {
-    auto model = shape_model(name);
-    int64_t edge = 1024 / model.vae_scale / model.patch;
-    EXPECT_EQ(edge * edge, 4096) << name;
-  }
 }
 
 TEST(ReadModelTower, HasNames) {

@@ -103,6 +103,32 @@ TEST(ModuleJob, SharesOutAModulesStatesOverItsShard) {
   EXPECT_GT(shared.costs.modules[0].least_backward, shared.costs.modules[0].least_forward);
 }
 
+TEST(ModuleJob, GathersAShardOnlyOverTheGpusThatHoldTheSamePartOfIt) {
+  auto workload = small_workload({small_encoder("image")});
+  workload.hardware.inside.latency = 0;
+  workload.modules[0].shard = 4;
+  auto gather = [&](int64_t tensor) {
+    auto c = configuration_of(workload, 2);
+    c.parallel.data /= tensor;
+    c.parallel.tensor = tensor;
+    return Estimator(workload, 4).job(c).costs.modules[0].least_forward;
+  };
+  // 3/4 of all over 4 GPUs; 1/2 of half over 2, and what is not cut.
+  EXPECT_GT(gather(2), gather(1) / 3);
+  EXPECT_LT(gather(2), gather(1) / 2.8);
+  EXPECT_EQ(gather(4), 0);
+}
+
+TEST(ModuleJob, SendsAllOfAnEncodersFeatures) {
+  auto workload = small_workload({small_encoder("image")});
+  auto c = configuration_of(workload, 2);
+  double one = Estimator(workload, 4).job(c).bytes.item_out[0];
+  workload.modules[0].model.features = 4;
+  auto job = Estimator(workload, 4).job(c);
+  EXPECT_DOUBLE_EQ(job.bytes.item_out[0], 4 * one);
+  EXPECT_DOUBLE_EQ(job.links.item_bytes[0], 4 * one);
+}
+
 TEST(ModuleJob, KeepsNothingOfAFrozenEncoder) {
   auto workload = small_workload({small_encoder("image")});
   workload.modules[0].frozen = true;

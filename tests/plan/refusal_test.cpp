@@ -212,6 +212,13 @@ TEST(Refusal, NamesShardsThatDoNotDivideTheGpusThatHoldThem) {
   workload.modules[0].shard = 8;
   expect_refused(disttrain_of(workload, 4, 2, 2), workload, "shards",
                  {"'image'", "8 GPUs", "the 4 that hold it"});
+  workload.gpus = workload.hardware.gpus_per_node = 6;
+  workload.modules[0].shard = 3;
+  c = configuration_of(workload, 1);
+  EXPECT_FALSE(refusal(c, workload, 6));
+  c.parallel.tensor = 2;
+  c.parallel.data = 3;
+  expect_refused(c, workload, "shards", {"'image'", "3 GPUs", "its TP 2 does not divide"}, 6);
 }
 
 // Whatever is asked for: refused, or it comes to something.
