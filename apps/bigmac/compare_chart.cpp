@@ -9,7 +9,8 @@ Chart chart_of(const Comparison& comparison, const Workload& workload) {
   ChartPanel speed{.y_label = "tokens / s / GPU"}, memory{.y_label = "memory that it takes, GiB"};
   memory.limit = ChartLimit{workload.memory / kGiB, "limit " + bytes_text(workload.memory)};
   for (size_t n = 0; n < comparison.systems.size(); ++n) {
-    ChartSeries speeds{.name = std::string(name(comparison.systems[n]))}, memories{.name = speeds.name};
+    std::string label(name(comparison.systems[n]));
+    ChartSeries speeds{.name = label}, memories{.name = label};
     for (const auto& batch : comparison.batches) {
       const auto& system = batch.systems[n];
       auto x = double(batch.samples_per_gpu);

@@ -16,7 +16,7 @@ std::vector<int64_t> numbers_of(const Configuration& c) {
           c.parallel.expert, c.microbatch,        c.warmup_units};
 }
 
-// disttrain's: "16 + 64/TP8", encoder and generator GPUs.
+// disttrain's: "16 + 64/TP8 whole", encoder and generator GPUs that shard nothing.
 std::string own_gpus_text(const Configuration& c) {
   auto own = [](int64_t gpus, int64_t tensor) {
     return tensor > 1 ? concat(gpus, "/TP", tensor) : concat(gpus);
@@ -25,6 +25,7 @@ std::string own_gpus_text(const Configuration& c) {
   if (c.encoder_gpus > 0) text = own(c.encoder_gpus, c.encoder_tensor);
   if (c.generator_gpus > 0)
     text += concat(text.empty() ? "0 + " : " + ", own(c.generator_gpus, c.generator_tensor));
+  if (c.own_whole) text += " whole";
   return text;
 }
 

@@ -120,7 +120,7 @@ class Enumeration {
             configuration_.microbatch = microbatch;
             configuration_.encoder_tensor = own_tensor(Module::encoder, configuration_.encoder_gpus);
             configuration_.generator_tensor = own_tensor(Module::generator, configuration_.generator_gpus);
-            add_splits();
+            add_sharding();
           }
       }
   }
@@ -168,6 +168,17 @@ class Enumeration {
     }
   }
 
+  // GPUs of their own have room that shared ones have not.
+  void add_sharding() {
+    bool sharded = std::any_of(workload_.modules.begin(), workload_.modules.end(),
+                               [](const auto& module) { return module.shard > 1; });
+    configuration_.own_whole = false;
+    add_splits();
+    if (!sharded || configuration_.arrangement != Arrangement::disttrain) return;
+    configuration_.own_whole = true;
+    add_splits();
+  }
+
   // Where splits are named, only those with as many stages.
   void add_splits() {
     configuration_.layers.clear();
@@ -202,7 +213,10 @@ class Enumeration {
   std::vector<int64_t> warmup_units() const {
     bool nests = configuration_.arrangement == Arrangement::nested ||
                  configuration_.arrangement == Arrangement::nested_fill;
-    if (!nests || !has(workload_, Module::encoder)) return {0};
+    bool holds = std::any_of(workload_.modules.begin(), workload_.modules.end(), [](const auto& module) {
+      return module.kind == Module::encoder && !module.frozen;
+    });
+    if (!nests || !holds) return {0};
     if (!search_.warmup_units.empty()) return search_.warmup_units;
     bool two = configuration_.chunks == 1 && !has(workload_, Module::generator);
     return two ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{0};

@@ -29,7 +29,7 @@ struct Candidates {
 //                 (three-phase, optimus, disttrain) only where it is named
 //   W             as nesting takes it, and 2 where that is enough (one chunk, no generator)
 //   recompute     none, selective, full of each module that keeps activations
-//   disttrain     encoder and generator GPUs in whole nodes
+//   disttrain     encoder and generator GPUs in whole nodes, with what is sharded also whole there
 Candidates candidates(const Workload& workload, int64_t samples_per_gpu, const Search& search);
 
 // What a search takes for a list that it leaves open.

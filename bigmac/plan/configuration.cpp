@@ -152,6 +152,9 @@ std::optional<Refusal> arrangement(const Configuration& c, const Workload& workl
 
 // Sharded modules are shared out over groups of the GPUs that hold them.
 std::optional<Refusal> shards(const Configuration& c, const Workload& workload) {
+  if (c.own_whole && c.arrangement != Arrangement::disttrain)
+    return Refusal{"shards", concat(name(c.arrangement), " has no modules on GPUs of their own")};
+  if (c.own_whole) return {};
   for (const auto& module : workload.modules) {
     int64_t gpus = c.parallel.gpus();
     if (c.arrangement == Arrangement::megatron) gpus = c.parallel.tensor * c.parallel.data;
@@ -182,6 +185,7 @@ std::string to_text(const Configuration& c, const Workload& workload) {
   };
   text += own(c.encoder_gpus, c.encoder_tensor, "encoder") +
           own(c.generator_gpus, c.generator_tensor, "generator");
+  if (c.own_whole) text += " not sharded";
   std::string recompute;
   auto add = [&](const std::string& module, Recompute level) {
     if (level != Recompute::none)

@@ -26,6 +26,7 @@ struct Configuration {
   // disttrain: GPUs of the encoders' and of the generators' own, and what of them cut one item together.
   int64_t encoder_gpus = 0, encoder_tensor = 1;
   int64_t generator_gpus = 0, generator_tensor = 1;
+  bool own_whole = false;  // disttrain: what the workload shards is held whole on GPUs of its own
 
   // Layers by stage. Empty: balanced over their times, and where that does not fit into memory, the most even
   // one that does.

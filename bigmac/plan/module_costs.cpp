@@ -29,7 +29,7 @@ ModuleWork module_work(const Workload& workload, size_t n, const LayerKinds& kin
   const auto& layers = module.model.layers;
   auto sequences = sequences_of(module, module.items.tokens);
   cost::Parallel parallel{.tensor = placement.tensor, .pipeline = 1, .data = placement.replicas};
-  int64_t shard = std::max<int64_t>(module.shard / placement.tensor, 1);
+  int64_t shard = std::max<int64_t>(placement.shard / placement.tensor, 1);
   auto training = training_of(module, recompute, false);
   ModuleWork out;
 

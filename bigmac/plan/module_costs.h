@@ -1,6 +1,6 @@
 #pragma once
 
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "bigmac/plan/layer_kinds.h"
@@ -14,9 +14,10 @@ namespace bigmac {
 struct ModulePlacement {
   int64_t tensor = 1;
   int64_t replicas = 1;  // tensor groups that hold it
+  int64_t shard = 1;     // GPUs that share its parameters out
 
   bool operator<(const ModulePlacement& other) const {
-    return std::pair(tensor, replicas) < std::pair(other.tensor, other.replicas);
+    return std::tie(tensor, replicas, shard) < std::tie(other.tensor, other.replicas, other.shard);
   }
 };
 

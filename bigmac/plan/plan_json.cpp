@@ -21,6 +21,7 @@ Json json_of(const Configuration& c, const Workload& workload) {
   if (c.encoder_tensor > 1) json["encoder_tensor"] = c.encoder_tensor;
   if (c.generator_gpus > 0) json["generator_gpus"] = c.generator_gpus;
   if (c.generator_tensor > 1) json["generator_tensor"] = c.generator_tensor;
+  if (c.own_whole) json["own_sharded"] = false;
   json["recompute"] = {{workload.backbone.name, cost::name(c.recompute)}};
   for (size_t n = 0; n < c.module_recompute.size(); ++n)
     json["recompute"][workload.modules[n].name] = cost::name(c.module_recompute[n]);

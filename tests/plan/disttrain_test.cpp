@@ -92,5 +92,34 @@ TEST(Disttrain, EndsWithTheModulesUpdateWhereThatIsLongest) {
   EXPECT_GT(image.optimizer, 0);
 }
 
+// What is shared out where all ranks hold it may be held whole on GPUs that hold nothing else.
+TEST(Disttrain, MayHoldWholeWhatTheWorkloadShards) {
+  auto workload = sixteen_gpus({small_encoder("image")});
+  workload.modules[0].shard = 4;
+  auto c = disttrain_of(workload, 8, 2, 4);
+  ASSERT_FALSE(refusal(c, workload, 48));
+  auto sharded = Estimator(workload, 3).job(c);
+  c.own_whole = true;
+  ASSERT_FALSE(refusal(c, workload, 48));
+  auto whole = Estimator(workload, 3).job(c);
+  EXPECT_GT(sharded.costs.modules[0].least_forward, 0);
+  EXPECT_EQ(whole.costs.modules[0].least_forward, 0);
+  EXPECT_NEAR(constant_of(whole, 0, "parameters of image"),
+              4 * constant_of(sharded, 0, "parameters of image"), 1);
+  EXPECT_EQ(constant_of(whole, 0, "gathered parameters of image"), 0);
+  auto nested = c;
+  nested.arrangement = Arrangement::nested;
+  nested.encoder_gpus = 0;
+  nested.parallel.data = 8;
+  auto found = refusal(nested, workload, 48);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->kind, "shards");
+  workload.search.arrangements = {Arrangement::disttrain};
+  int64_t counts[2] = {0, 0};
+  for (const auto& one : candidates(workload, 3, workload.search).legal) ++counts[one.own_whole];
+  EXPECT_GT(counts[true], 0);
+  EXPECT_GE(counts[true], counts[false]);
+}
+
 }  // namespace
 }  // namespace bigmac
