@@ -32,11 +32,6 @@ std::optional<Refusal> sizes(const Configuration& c, const Workload& workload) {
                         c.gpus(), " GPUs, the cluster has ", workload.gpus)};
 }
 
-int64_t module_tensor(const Configuration& c, Module kind) {
-  if (c.arrangement != Arrangement::disttrain) return c.parallel.tensor;
-  return kind == Module::encoder ? c.encoder_tensor : c.generator_tensor;
-}
-
 // Tensor parallelism stays inside a node and cuts every module that runs on the backbone's ranks.
 std::optional<Refusal> cuts(const Configuration& c, const Workload& workload) {
   int64_t tensor = c.parallel.tensor, node = workload.hardware.gpus_per_node;
@@ -156,10 +151,7 @@ std::optional<Refusal> shards(const Configuration& c, const Workload& workload) 
     return Refusal{"shards", concat(name(c.arrangement), " has no modules on GPUs of their own")};
   if (c.own_whole) return {};
   for (const auto& module : workload.modules) {
-    int64_t gpus = c.parallel.gpus();
-    if (c.arrangement == Arrangement::megatron) gpus = c.parallel.tensor * c.parallel.data;
-    if (c.arrangement == Arrangement::disttrain)
-      gpus = module.kind == Module::encoder ? c.encoder_gpus : c.generator_gpus;
+    int64_t gpus = module_gpus(c, module.kind);
     if (gpus % module.shard != 0)
       return Refusal{"shards", concat("'", module.name, "' is shared out over ", module.shard,
                                       " GPUs, which do not divide the ", gpus, " that hold it in ",
@@ -194,6 +186,17 @@ std::string to_text(const Configuration& c, const Workload& workload) {
   add(workload.backbone.name, c.recompute);
   for (size_t n = 0; n < c.module_recompute.size(); ++n) add(workload.modules[n].name, c.module_recompute[n]);
   return text + recompute;
+}
+
+int64_t module_gpus(const Configuration& c, Module kind) {
+  if (c.arrangement == Arrangement::disttrain)
+    return kind == Module::encoder ? c.encoder_gpus : c.generator_gpus;
+  return c.arrangement == Arrangement::megatron ? c.parallel.tensor * c.parallel.data : c.parallel.gpus();
+}
+
+int64_t module_tensor(const Configuration& c, Module kind) {
+  if (c.arrangement != Arrangement::disttrain) return c.parallel.tensor;
+  return kind == Module::encoder ? c.encoder_tensor : c.generator_tensor;
 }
 
 int64_t microbatches_of(const Configuration& c, int64_t global_batch) {

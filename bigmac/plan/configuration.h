@@ -43,6 +43,11 @@ std::string to_text(const Configuration& configuration, const Workload& workload
 // Microbatches (M) of one replica for a global batch; 0 where it does not divide.
 int64_t microbatches_of(const Configuration& configuration, int64_t global_batch);
 
+// The GPUs that run encoders or generators, and how many of them cut an item together: the backbone's, in
+// megatron those of its first or last stage, in disttrain their own.
+int64_t module_gpus(const Configuration& configuration, Module kind);
+int64_t module_tensor(const Configuration& configuration, Module kind);
+
 // Why something cannot be run. `kind` counts what is alike: "batch does not divide", "out of memory".
 struct Refusal {
   std::string kind;

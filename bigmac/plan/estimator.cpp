@@ -62,14 +62,9 @@ const BackboneCosts& Estimator::backbone(const Configuration& c) {
 }
 
 ModulePlacement Estimator::placement(size_t n, const Configuration& c) const {
-  bool encodes = workload_.modules[n].kind == Module::encoder;
-  int64_t shard = c.own_whole ? 1 : workload_.modules[n].shard;
-  if (c.arrangement == Arrangement::disttrain) {
-    int64_t tensor = encodes ? c.encoder_tensor : c.generator_tensor;
-    return {tensor, (encodes ? c.encoder_gpus : c.generator_gpus) / tensor, shard};
-  }
-  int64_t ranks = c.arrangement == Arrangement::megatron ? 1 : c.parallel.pipeline;
-  return {c.parallel.tensor, ranks * c.parallel.data, shard};
+  const auto& module = workload_.modules[n];
+  int64_t tensor = module_tensor(c, module.kind);
+  return {tensor, module_gpus(c, module.kind) / tensor, c.own_whole ? 1 : module.shard};
 }
 
 const ModuleWork& Estimator::module(size_t n, const Configuration& c) {
