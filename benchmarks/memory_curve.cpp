@@ -10,8 +10,9 @@
 #include <fstream>
 #include <iostream>
 
+#include "bigmac/demo/batches.h"
+#include "bigmac/demo/model.h"
 #include "bigmac/runtime/threads_transport.h"
-#include "bigmac/train/trainer.h"
 
 namespace bigmac {
 namespace {
@@ -19,13 +20,15 @@ namespace {
 using Bytes = std::array<int64_t, 3>;  // by Module
 
 // Of the second step: the first one allocates the gradients.
-std::vector<Bytes> peaks_by_rank(const train::Config& config, const data::Dataset& dataset) {
+std::vector<Bytes> peaks_by_rank(const demo::Config& config, const data::Dataset& dataset) {
   auto ledger = std::make_shared<MemoryLedger>();
-  std::vector<Bytes> peaks(static_cast<size_t>(config.pp));
-  run_threads(int(config.pp), [&](Transport& transport) {
+  std::vector<Bytes> peaks(static_cast<size_t>(config.options.ranks()));
+  auto system = demo::make_system(config);
+  auto batches = demo::make_batches(config, dataset);
+  run_threads(int(config.options.ranks()), [&](Transport& transport) {
     at::set_num_threads(1);
     MemoryLedger::Watch watch(ledger);  // also while gradients are freed between the steps
-    train::Trainer trainer(config, dataset, transport, ledger);
+    train::Trainer trainer(system, batches, config.options, transport, ledger);
     trainer.compute_gradients(0);
     transport.barrier();
     if (transport.rank() == 0) ledger->reset_peaks();
@@ -38,21 +41,23 @@ std::vector<Bytes> peaks_by_rank(const train::Config& config, const data::Datase
 }
 
 void run(const std::string& file, const char* csv_file) {
-  auto config = train::read_config(file);
+  auto config = demo::read_config(file);
   // Half of each microbatch's samples are captioned and half are drawn, so that all microbatches are alike.
   config.batch.caption_share = 0;
   config.batch.draw_share = 0;
+  config.batch.hear_share = 0;
+  config.options.dp = 1;
   auto dataset = data::load_dataset(config.data);
   std::ofstream csv;
   if (csv_file) csv.open(csv_file);
   csv << "schedule,microbatches,rank,encoder_bytes,generator_bytes,backbone_bytes\n";
-  std::printf("Peak MiB of one step, P=%ld V=%ld, %ld samples a microbatch\n", long(config.pp),
-              long(config.vpp), long(config.batch.samples));
+  std::printf("Peak MiB of one step, P=%ld V=%ld, %ld samples a microbatch\n", long(config.options.pp),
+              long(config.options.vpp), long(config.batch.samples));
   std::printf("%-12s %4s %5s %9s %10s %9s\n", "schedule", "M", "rank", "encoder", "generator", "backbone");
   for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
     for (int64_t microbatches : {8, 16, 32, 64}) {
-      config.schedule = arrangement;
-      config.batch.microbatches = microbatches;
+      config.options.schedule = arrangement;
+      config.options.microbatches = microbatches;
       auto peaks = peaks_by_rank(config, dataset);
       for (size_t rank = 0; rank < peaks.size(); ++rank) {
         auto bytes = [&](Module module) { return peaks[rank][size_t(module)]; };

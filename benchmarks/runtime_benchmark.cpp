@@ -10,12 +10,14 @@
 #include <fstream>
 #include <iostream>
 
+#include "benchmarks/hand_written_loop.h"
+#include "bigmac/demo/batches.h"
+#include "bigmac/demo/model.h"
 #include "bigmac/runtime/gloo_transport.h"
 #include "bigmac/runtime/launch.h"
 #include "bigmac/runtime/split_backward.h"
 #include "bigmac/runtime/threads_transport.h"
 #include "bigmac/schedule/make.h"
-#include "bigmac/train/trainer.h"
 
 namespace bigmac {
 namespace {
@@ -25,15 +27,15 @@ class EmptyModel : public Model {
  public:
   explicit EmptyModel(bool trained) : value_(torch::ones({1}).requires_grad_(trained)) {}
 
-  std::vector<Tensors> encode(int, std::span<const ModelItem> items) override {
-    return std::vector<Tensors>(items.size(), {output(value_)});
+  std::vector<Bundle> encode(int, std::span<const ModelItem> items) override {
+    return std::vector<Bundle>(items.size(), {output(value_)});
   }
   Output forward(int, int, const Inputs& inputs) override {
     bool first = inputs.values.empty();
     auto value = output(first ? inputs.items.at(0).at(0).at(0) : inputs.values[0]);
     return {{value}, value, {{}, {{value}}}};
   }
-  torch::Tensor generate(int, std::span<const ModelItem>, const std::vector<Tensors>& inputs) override {
+  torch::Tensor generate(int, std::span<const ModelItem>, const std::vector<Bundle>& inputs) override {
     return output(inputs[0][0]);
   }
 
@@ -159,8 +161,8 @@ BENCHMARK(split_backward)
 constexpr const char* kFile = "BIGMAC_BENCH_FILE";    // where rank 0 writes the steps a second
 constexpr const char* kAlone = "BIGMAC_BENCH_ALONE";  // each rank trains a model of its own
 
-train::Config training_config(int64_t ranks) {
-  train::Config config;
+demo::Config training_config(int64_t ranks) {
+  demo::Config config;
   config.encoder = {.picture = 32, .patch = 4, .hidden = 96, .layers = 2, .heads = 4, .ffn = 256, .merge = 2};
   config.backbone.hidden = 192;
   config.backbone.layers = 8;
@@ -169,8 +171,7 @@ train::Config training_config(int64_t ranks) {
   config.backbone.head_dim = 48;
   config.backbone.ffn = 512;
   config.generator = {.picture = 32, .patch = 4, .hidden = 96, .layers = 2, .heads = 4, .ffn = 256};
-  config.pp = ranks;
-  config.batch.microbatches = 8;
+  config.options.pp = ranks;
   config.batch.samples = 4;
   config.batch.caption_share = 0;
   config.batch.draw_share = 0;
@@ -178,18 +179,22 @@ train::Config training_config(int64_t ranks) {
   return config;
 }
 
-data::Dataset noise() {
+// Names of 8 to 47 bytes.
+data::Dataset noise(int64_t side) {
   std::vector<data::Pair> pairs;
   for (int i = 0; i < 256; ++i)
-    pairs.push_back({"picture" + std::to_string(100 + i), std::to_string(i), false});
-  return {std::move(pairs), torch::randint(0, 256, {256, 3, 32, 32}).to(torch::kUInt8)};
+    pairs.push_back(
+        {std::to_string(100 + i) + " of " + std::string(size_t(1 + i % 40), 'x'), std::to_string(i), false});
+  return {std::move(pairs), torch::randint(0, 256, {256, 3, side, side}).to(torch::kUInt8)};
 }
 
 double steps_per_second(Transport& transport) {
   constexpr int kSteps = 5;
   at::set_num_threads(1);
-  auto dataset = noise();
-  train::Trainer trainer(training_config(transport.size()), dataset, transport);
+  auto config = training_config(transport.size());
+  auto dataset = noise(config.encoder.picture);
+  auto system = demo::make_system(config);
+  train::Trainer trainer(system, demo::make_batches(config, dataset), config.options, transport);
   trainer.train_step(0);
   transport.barrier();
   double start = now();
@@ -197,6 +202,65 @@ double steps_per_second(Transport& transport) {
   transport.barrier();
   return kSteps / (now() - start);
 }
+
+// The sizes of configs/emoji.yaml.
+demo::Config emoji_config() {
+  demo::Config config;
+  config.encoder = {.picture = 24, .patch = 4, .hidden = 96, .layers = 2, .heads = 4, .ffn = 256, .merge = 2};
+  config.generator = {.picture = 24, .patch = 4, .hidden = 128, .layers = 3, .heads = 4, .ffn = 384};
+  config.options.microbatches = 16;
+  config.batch.draws = 4;
+  config.batch.caption_share = 0.3;
+  config.complete();
+  return config;
+}
+
+// A step of the demo's model on one rank, through Trainer and by hand, in turn. `overhead` is the median of
+// the pairs' ratios.
+void interface_overhead(benchmark::State& state) {
+  keep_pages();
+  auto config = emoji_config();
+  auto dataset = noise(config.encoder.picture);
+  auto system = demo::make_system(config);
+  auto batches = demo::make_batches(config, dataset);
+  std::vector<double> by_trainer, by_hand, ratios;
+  run_threads(1, [&](Transport& transport) {
+    at::set_num_threads(1);
+    train::Trainer trainer(system, batches, config.options, transport);
+    HandWrittenLoop loop(config);
+    double furthest = 0;
+    int64_t step = 0;
+    auto timed = [&](auto run) {
+      double start = now();
+      double loss = run(step);
+      return std::pair(now() - start, loss);
+    };
+    auto through_trainer = [&](int64_t s) { return trainer.train_step(s).loss; };
+    auto through_loop = [&](int64_t s) { return loop.train_step(batches(s), s); };
+    for (auto _ : state) {
+      bool trainer_first = step % 2 == 0;
+      std::pair<double, double> a, b;
+      if (trainer_first) a = timed(through_trainer);
+      b = timed(through_loop);
+      if (!trainer_first) a = timed(through_trainer);
+      furthest = std::max(furthest, std::abs(a.second / b.second - 1));
+      state.SetIterationTime(a.first);
+      if (step++ == 0) continue;  // allocates
+      by_trainer.push_back(a.first);
+      by_hand.push_back(b.first);
+      ratios.push_back(a.first / b.first);
+    }
+    state.counters["loss_differs_by"] = furthest;
+  });
+  state.counters["trainer_ms"] = median(by_trainer) * 1e3;
+  state.counters["by_hand_ms"] = median(by_hand) * 1e3;
+  state.counters["overhead"] = median(ratios);
+}
+BENCHMARK(interface_overhead)
+    ->Name("overhead of the interface, the demo's step on one rank")
+    ->Iterations(16)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 double steps_per_second_of_processes(int ranks, bool alone = false) {
   auto file = std::filesystem::temp_directory_path() / concat("bigmac-bench-", getpid());

@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "apps/bigmac/arguments.h"
-#include "apps/bigmac/console.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
 #include "apps/bigmac/estimate_text.h"
 #include "bigmac/cost/read_model.h"
 #include "bigmac/formats/units.h"

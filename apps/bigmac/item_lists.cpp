@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "apps/bigmac/arguments.h"
+#include "bigmac/command/arguments.h"
 #include "bigmac/common/read_file.h"
 #include "bigmac/formats/in_quotes.h"
 

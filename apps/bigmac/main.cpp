@@ -5,9 +5,9 @@
 
 #include "apps/bigmac/check_command.h"
 #include "apps/bigmac/compare_command.h"
-#include "apps/bigmac/console.h"
+#include "bigmac/command/console.h"
 #include "apps/bigmac/estimate_command.h"
-#include "apps/bigmac/help.h"
+#include "bigmac/command/help.h"
 #include "apps/bigmac/plan_command.h"
 #include "apps/bigmac/replay_command.h"
 #include "apps/bigmac/schedule_command.h"

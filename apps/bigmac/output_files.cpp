@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "apps/bigmac/console.h"
+#include "bigmac/command/console.h"
 #include "bigmac/common/error.h"
 #include "bigmac/picture/raster.h"
 

@@ -36,8 +36,10 @@ std::string times_line(const Step& step, const Costs& costs) {
   if (step.splits_backward() && !costs.weight.empty())
     text += fmt::format(" (weights {})", range(costs.weight));
   for (size_t n = 0; n < step.modules.size(); ++n) {
-    auto cost = costs.modules.empty() ? ModuleCosts{} : costs.modules[costs.modules.size() == 1 ? 0 : n];
-    text += fmt::format(", {} {:g} + {:g}", step.modules[n].name, cost.forward, cost.backward);
+    auto cost = costs_of_module(step, costs, n);
+    const auto& module = step.modules[n];
+    text += module.trained ? fmt::format(", {} {:g} + {:g}", module.name, cost.forward, cost.backward)
+                           : fmt::format(", {} (frozen) {:g}", module.name, cost.forward);
   }
   if (costs.latency > 0) text += fmt::format("; latency {:g}", costs.latency);
   return text + "\n";

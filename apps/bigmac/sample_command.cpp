@@ -1,25 +1,24 @@
 #include "apps/bigmac/sample_command.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "apps/bigmac/arguments.h"
-#include "apps/bigmac/console.h"
-#include "apps/bigmac/progress.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
+#include "bigmac/command/progress.h"
 #include "bigmac/data/png.h"
-#include "bigmac/train/sample.h"
+#include "bigmac/demo/sample.h"
 
 namespace bigmac {
 namespace {
 
 constexpr char kAbout[] =
-    "Lets a trained model say what it sees on held-out pictures and draw held-out names, neither of which it "
-    "was "
-    "trained on, and says how much better than chance it does.";
+    "Lets a trained model say what it sees on held-out pictures, draw held-out names and, with an audio "
+    "encoder, write held-out names that it hears, none of which it was trained on, and says how much better "
+    "than chance it does.";
 
 constexpr char kExamples[] =
     "Example:\n"
@@ -64,32 +63,56 @@ void write_grid(const std::string& path, const data::Dataset& dataset, const std
   data::write_png(path, data::picture_grid(rows, labels));
 }
 
+// A line for each of these places: the name and, quoted, what was made of it.
+std::string side_by_side(const std::vector<std::string>& names, const std::vector<std::string>& made,
+                         const std::vector<int64_t>& places) {
+  size_t width = 0;
+  for (int64_t place : places) width = std::max(width, names[size_t(place)].size());
+  std::string text;
+  for (int64_t place : places)
+    text += fmt::format("  {:{}}  \"{}\"\n", names[size_t(place)], width, made[size_t(place)]);
+  return text;
+}
+
+std::string figures_text(const char* what, const demo::Against& texts) {
+  return fmt::format(
+      "{}  F1 of words with the own name {:.3f}, with the others' names {:.3f}; nearer to the own in {:.1f} "
+      "% of "
+      "comparisons (chance 50 %)\n",
+      what, texts.own, texts.chance, texts.won * 100);
+}
+
 void run(const SampleArguments& arguments) {
-  auto trained = train::load_model(arguments.weights);
+  auto trained = demo::load_model(arguments.weights);
   auto dataset = data::load_dataset(trained.config.data);
+  std::optional<demo::Clips> clips;
+  if (trained.config.audio) clips.emplace(trained.config, dataset);
   auto judged =
       pick(dataset.held_out(), std::max({arguments.judged, arguments.captions, arguments.pictures}));
   auto names = names_of(dataset, judged);
   auto grid = arguments.output.value_or(
       (std::filesystem::path(arguments.weights).parent_path() / "pictures.png").string());
 
-  std::vector<std::string> captions;
+  std::vector<std::string> captions, heard;
   torch::Tensor drawn;
   {
     Progress progress("sampling", int64_t(judged.size()) + 1);
-    captions = train::write_captions(*trained.model, dataset, judged);
+    captions = demo::write_captions(trained, dataset, judged);
+    if (clips) heard = demo::write_heard(trained, *clips, judged);
     std::vector<torch::Tensor> pictures;
     for (size_t i = 0; i < judged.size(); ++i) {
       progress.done(int64_t(i) + 1, "drawing " + names[i]);
-      pictures.push_back(train::draw_pictures(*trained.model, dataset, {judged[i]}, arguments.steps,
-                                              uint64_t(arguments.seed) + i));
+      pictures.push_back(
+          demo::draw_pictures(trained, dataset, {judged[i]}, arguments.steps, uint64_t(arguments.seed) + i));
     }
     drawn = torch::cat(pictures);
   }
   std::vector<torch::Tensor> real;
   for (int64_t index : judged) real.push_back(dataset.picture(index));
-  auto said = train::compare_captions(captions, names);
-  auto seen = train::compare_pictures(drawn, torch::stack(real));
+  auto said = demo::compare_captions(captions, names);
+  std::optional<demo::Against> written;
+  if (clips) written = demo::compare_captions(heard, names);
+  auto seen = demo::compare_pictures(drawn, torch::stack(real));
   int64_t shown = std::min(arguments.pictures, int64_t(judged.size()));
   // Shown pairs are spread over the judged ones, which the list orders by kind.
   std::vector<int64_t> places(judged.size());
@@ -112,25 +135,26 @@ void run(const SampleArguments& arguments) {
         {"said", nlohmann::ordered_json::array()}};
     for (size_t i = 0; i < judged.size(); ++i)
       json["said"].push_back({{"name", names[i]}, {"said", captions[i]}});
+    if (written)
+      json["clips"] = {{"word_f1", written->own}, {"chance", written->chance}, {"won", written->won}};
+    for (size_t i = 0; i < heard.size(); ++i)
+      json["heard"].push_back({{"name", names[i]}, {"written", heard[i]}});
     write_stdout(json.dump() + "\n");
     return;
   }
-  std::string text = "\nHeld-out pictures, and what the model says they are:\n\n";
   auto read_aloud = pick(places, arguments.captions);
-  size_t width = 0;
-  for (int64_t place : read_aloud) width = std::max(width, names[size_t(place)].size());
-  for (int64_t place : read_aloud)
-    text += fmt::format("  {:{}}  \"{}\"\n", names[size_t(place)], width, captions[size_t(place)]);
+  auto text = "\nHeld-out pictures, and what the model says they are:\n\n" +
+              side_by_side(names, captions, read_aloud);
+  if (written)
+    text +=
+        "\nHeld-out names, spoken, and what the model writes:\n\n" + side_by_side(names, heard, read_aloud);
+  text += fmt::format("\nOver {} held-out pairs:\n{}", judged.size(), figures_text("captions", said));
+  if (written) text += figures_text("clips   ", *written);
   text += fmt::format(
-      "\nOver {} held-out pairs:\n"
-      "captions  F1 of words with the own name {:.3f}, with the others' names {:.3f}; nearer to the own in "
-      "{:.1f} % of "
-      "comparisons (chance 50 %)\n"
       "pictures  squared distance to the own picture {:.3f}, to the others' {:.3f}; nearer to the own in "
-      "{:.1f} % of "
-      "comparisons (chance 50 %)\n\n"
+      "{:.1f} % of comparisons (chance 50 %)\n\n"
       "pictures  {} (above the real ones, below the drawn)\n",
-      judged.size(), said.own, said.chance, said.won * 100, seen.own, seen.chance, seen.won * 100, grid);
+      seen.own, seen.chance, seen.won * 100, grid);
   write_stdout(text);
 }
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "apps/bigmac/console.h"
+#include "bigmac/command/console.h"
 #include "apps/bigmac/share_text.h"
 #include "apps/bigmac/step_arguments.h"
 #include "bigmac/common/names.h"

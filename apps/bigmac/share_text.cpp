@@ -56,7 +56,10 @@ std::string grid_legend(const Schedule& schedule) {
                             [](const Operator& op) { return op.phase == Phase::weight; });
   if (splits) text += "   I0.3, W0.3 input, weight gradient";
   bool encodes = schedule.step.has(Module::encoder);
-  if (encodes) text += "   EF3, EB3 encoder forward, backward";
+  bool trains = std::any_of(schedule.step.modules.begin(), schedule.step.modules.end(),
+                            [](const NestedModule& module) { return module.runs(Phase::backward); });
+  if (trains) text += "   EF3, EB3 encoder forward, backward";
+  if (encodes && !trains) text += "   EF3 encoder forward";
   if (schedule.step.has(Module::generator)) text += "   G3 generator";
   text += "\n";
   Labels labels(schedule);

@@ -5,8 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "apps/bigmac/arguments.h"
-#include "apps/bigmac/console.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
 #include "apps/bigmac/explain_text.h"
 #include "apps/bigmac/report_text.h"
 #include "apps/bigmac/step_arguments.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "apps/bigmac/console.h"
 #include "apps/bigmac/item_lists.h"
 #include "apps/bigmac/stage_costs.h"
+#include "bigmac/command/console.h"
 #include "bigmac/common/names.h"
 #include "bigmac/common/read_file.h"
 #include "bigmac/schedule/order.h"
@@ -81,6 +81,21 @@ void set_warmup_units(const StepArguments& arguments, Step& step) {
   set_by_name("--warmup-units", arguments.warmup_units, modules_of(step, true), set);
 }
 
+void set_frozen(const StepArguments& arguments, Step& step) {
+  std::vector<std::string> encoders;
+  for (auto* module : modules_of(step, true)) encoders.push_back(module->name);
+  for (const auto& name : arguments.frozen) {
+    auto found = std::find_if(step.modules.begin(), step.modules.end(),
+                              [&](const auto& module) { return module.name == name; });
+    if (found != step.modules.end())
+      found->trained = false;
+    else if (encoders.empty())
+      throw InvalidInput("--frozen: the step has no encoder; declare one with --encoder");
+    else
+      throw InvalidInput(concat("--frozen: ", unknown_name("encoder", name, encoders)));
+  }
+}
+
 std::vector<uint32_t> order_of(const std::string& text, const DeclaredStep& declared) {
   if (text == "as-is") return {};
   if (text == "balanced") return balanced_order(declared.step, declared.costs);
@@ -130,6 +145,13 @@ void note_no_effect(const StepArguments& arguments, const Step& step) {
     print_note("without --encoder or --generator there are no items: --items has no effect");
   if (!arguments.warmup_units.empty() && !step.has(Module::encoder))
     print_note("without --encoder no units run ahead: --warmup-units has no effect");
+  bool trains = std::any_of(step.modules.begin(), step.modules.end(),
+                            [](const auto& module) { return module.runs(Phase::backward); });
+  if (!arguments.warmup_units.empty() && step.arrangement == Arrangement::nested &&
+      step.has(Module::encoder) && !trains)
+    print_note(
+        "a nested frozen encoder runs when it is needed, ahead of no backward: --warmup-units has no "
+        "effect");
   if (arguments.generator_unit > 0 && !step.has(Module::generator))
     print_note("without --generator its units have no size: --generator-unit has no effect");
   if (arguments.order == "balanced" && !modules)
@@ -150,6 +172,18 @@ void add_module_options(CLI::App& command, StepArguments& arguments) {
       "encoders different names");
   add_module("--generator", "2,4", arguments.generators,
              "The model has a generator, likewise; its forward and backward are one operator");
+  CLI::callback_t add_frozen = [&arguments](const CLI::results_t& names) {
+    arguments.frozen.insert(arguments.frozen.end(), names.begin(), names.end());
+    return true;
+  };
+  auto* frozen =
+      command
+          .add_option("--frozen", add_frozen,
+                      "The encoder of that name is not trained: it has no backward, and nothing is "
+                      "kept for one")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->type_name("NAME");
+  value_may_be_left_out(frozen, "encoder");
   add_named(
       command, "--items", "[NAME=]N|random:MEAN,SIGMA[,EMPTY]|FILE", arguments.items,
       [](const std::string&) {},
@@ -246,6 +280,7 @@ DeclaredStep declare_step(const StepArguments& arguments) {
   costs = stage_costs(arguments, layout, step.stages());
   add_modules(arguments.encoders, Module::encoder, step, costs);
   add_modules(arguments.generators, Module::generator, step, costs);
+  set_frozen(arguments, step);
   step.arrangement =
       arguments.arrangement.value_or(step.modules.empty() ? Arrangement::llm_only : Arrangement::nested);
   note_no_effect(arguments, step);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/bigmac/arguments.h"
+#include "bigmac/command/arguments.h"
 #include "bigmac/schedule/costs.h"
 #include "bigmac/schedule/step.h"
 
@@ -26,6 +26,7 @@ struct StepArguments {
   bool no_spread = false;
 
   std::vector<NamedText> encoders, generators;  // times
+  std::vector<std::string> frozen;              // encoders
   std::vector<NamedText> items;
   std::optional<int64_t> seed;
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/bigmac/arguments.h"
+#include "bigmac/command/arguments.h"
 #include "bigmac/workload/workload.h"
 
 namespace bigmac {

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,60 +11,53 @@
 
 namespace bigmac::data {
 
-// B samples of two tasks:
-//   captioning  [picture x picture_tokens][caption bytes][end], loss on the caption bytes and `end`
-//   drawing     [draw][caption bytes][end], no loss on the text; the picture is the generator's target
-// L is the length of the longest sample and differs from microbatch to microbatch.
-struct Microbatch {
-  torch::Tensor tokens;    // [B, L] int64, right-padded with `pad`
-  torch::Tensor labels;    // [B, L] int64: the next token to predict at each position, -100 where none counts
-  torch::Tensor pictures;  // [n, 3, S, S] float in [-1, 1], undefined when n = 0
-  torch::Tensor picture_rows;  // [n] int64, the sample each picture belongs to, ascending
-  torch::Tensor targets;       // [k, 3, S, S] float in [-1, 1], undefined when k = 0
-  torch::Tensor target_rows;   // [k] int64, ascending, each sample `draws` times: k is targets * draws
-  torch::Tensor target_mask;   // [k, L] bool, true at the caption bytes and `end` of that sample
-  torch::Tensor noise;         // [k, 3, S, S] float, Gaussian
-  torch::Tensor times;         // [k] float in (0, 1)
-  int64_t draws = 1;           // rows of a target, one behind the other
+enum class Task { captioning, drawing, hearing };
 
-  bool has_pictures() const { return pictures.defined(); }
-  bool has_targets() const { return targets.defined(); }
-  int64_t picture_count() const { return picture_rows.numel(); }
-  int64_t target_count() const { return target_rows.numel() / draws; }
-};
+inline constexpr int64_t kNoLabel = -100;
 
-// Counts over all microbatches.
-struct Batch {
-  std::vector<Microbatch> microbatches;
-  int64_t valid_tokens = 0;   // labels other than -100
-  int64_t target_values = 0;  // elements of `targets`
+// A sample of one task:
+//   captioning  [picture x picture_tokens][name bytes][end], loss on the name's bytes and `end`
+//   hearing     [sound x sound_tokens(index)][name bytes][end], likewise
+//   drawing     [draw][name bytes][end], no loss on the text; the picture is the generator's target
+struct Sample {
+  Task task = Task::captioning;
+  int64_t index = 0;     // of its pair in the dataset
+  torch::Tensor tokens;  // [L] int64
+  torch::Tensor labels;  // [L] int64: the next token to predict at each position, kNoLabel where none counts
+  torch::Tensor times;   // [draws] float in (0, 1), of a drawing sample; else undefined
+  uint64_t noise_seed = 0;  // of make_noise()
 };
 
 struct BatchConfig {
-  int64_t microbatches = 8;
-  int64_t samples = 4;  // per microbatch
+  int64_t microbatches = 8;  // of the whole step
+  int64_t samples = 4;       // in each
   int64_t picture_tokens = 16;
   // Each target counts `draws` times, with noise of its own and times spread evenly over (0, 1): the text's
   // states serve all of them.
   int64_t draws = 1;
   uint64_t seed = 1;
-  // The shares of microbatches with captioning only and with drawing only; the rest holds both tasks
-  // in turn (one of them where samples = 1).
+  // The shares of microbatches with captioning, drawing or hearing only; the rest holds all tasks in turn
+  // (one of them where samples = 1).
   double caption_share = 0.35;
   double draw_share = 0.35;
+  double hear_share = 0;
+  // Tokens of a pair's spoken name; none: nothing is heard.
+  std::function<int64_t(int64_t index)> sound_tokens{};
+
+  // Throws InvalidInput for counts below 1, shares outside [0, 1] or above 1 together, and a share of hearing
+  // without sound_tokens.
+  void check() const;
 };
 
-// The batch of a step: a pure function of its arguments. The samples of consecutive steps run through
-// the training pairs in an order shuffled anew each epoch, so that an epoch takes each pair once.
-// Throws InvalidInput for counts below 1, shares outside [0, 1] or above 1 together, a negative step,
-// or a dataset without training pairs.
-Batch make_batch(const Dataset& dataset, const BatchConfig& config, int64_t step);
+// The samples of a step, microbatch by microbatch: a pure function of its arguments. Those of consecutive
+// steps run through the training pairs in an order shuffled anew each epoch, so that an epoch takes each pair
+// once. Throws InvalidInput as check(), for a negative step, or a dataset without training pairs.
+std::vector<Sample> make_samples(const Dataset& dataset, const BatchConfig& config, int64_t step);
 
-// One sample without loss, for a caption to be written after its tokens [1, picture_tokens].
-Microbatch make_caption_prompt(const Dataset& dataset, int64_t index, int64_t picture_tokens);
+// A drawing sample's noise: [draws, 3, side, side] float, Gaussian.
+torch::Tensor make_noise(const Sample& sample, int64_t side);
 
-// One sample without loss, [draw][name][end], with target_rows and target_mask for the generator;
-// targets, noise and times are undefined.
-Microbatch make_draw_prompt(const std::string& name);
+// [draw][name bytes][end], for a picture to be drawn: [L] int64.
+torch::Tensor make_draw_prompt(const std::string& name);
 
 }  // namespace bigmac::data

@@ -14,8 +14,9 @@ enum SpecialToken : int64_t {
   kPicture = 257,  // stands where a row of the encoder's output goes in
   kDraw = 258,     // begins a caption that is to be drawn
   kPad = 259,
+  kSound = 260,  // stands where a row of the audio encoder's output goes in
 };
-inline constexpr int64_t kVocabulary = 264;  // 260..263 are not used
+inline constexpr int64_t kVocabulary = 264;  // 261..263 are not used
 
 std::vector<int64_t> encode(std::string_view text);
 

@@ -50,6 +50,10 @@ void append_module(std::string& text, const NestedModule& module) {
   append_field(text, "name", module.name);
   append_field(text, "kind", name(module.kind));
   append_field(text, "warmup_units", module.warmup_units);
+  if (!module.trained) {
+    append_key(text, "trained");
+    text += "false";
+  }
   append_key(text, "items");
   text += '[';
   for (const auto& item : module.items) {
@@ -108,6 +112,7 @@ json::Rule step_rule(Step& step) {
         })},
        {"warmup_units",
         json::whole(0, kMostOperators, [&step](int64_t value) { step.modules.back().warmup_units = value; })},
+       {"trained", json::boolean([&step](bool value) { step.modules.back().trained = value; }), false},
        {"items", json::array(item)}},
       [&step] {
         if (int64_t(step.modules.size()) == kMostModules)

@@ -1,34 +1,12 @@
 #include "bigmac/nn/blocks.h"
 
+#include <torch/autograd.h>
+
 #include <cmath>
 #include <limits>
-#include <sstream>
-#include <stdexcept>
-#include <string>
 
 namespace bigmac::nn {
 namespace {
-
-std::string shape_text(at::IntArrayRef sizes) {
-  std::ostringstream text;
-  text << '[';
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (i > 0) text << ", ";
-    if (sizes[i] == any_size)
-      text << "any";
-    else
-      text << sizes[i];
-  }
-  text << ']';
-  return text.str();
-}
-
-bool shape_fits(at::IntArrayRef sizes, at::IntArrayRef expected) {
-  if (sizes.size() != expected.size()) return false;
-  for (size_t i = 0; i < sizes.size(); ++i)
-    if (expected[i] == any_size ? sizes[i] < 1 : sizes[i] != expected[i]) return false;
-  return true;
-}
 
 torch::nn::Linear linear(int64_t in, int64_t out) {
   return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(false));
@@ -45,33 +23,20 @@ Rotary rotary_of(const torch::Tensor& angle, const torch::Tensor& like) {
   return {angle.cos().to(like.options()), angle.sin().to(like.options())};
 }
 
+struct ContiguousGradient : torch::autograd::Function<ContiguousGradient> {
+  static torch::Tensor forward(torch::autograd::AutogradContext*, const torch::Tensor& x) {
+    return x.view_as(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0].contiguous()};
+  }
+};
+
 }  // namespace
 
-void expect_shape(const torch::Tensor& tensor, const char* name, at::IntArrayRef expected) {
-  TORCH_CHECK(tensor.defined(), name, ": undefined, expected ", shape_text(expected));
-  TORCH_CHECK(shape_fits(tensor.sizes(), expected), name, ": shape ", shape_text(tensor.sizes()),
-              ", expected ", shape_text(expected));
-}
-
-void expect_width(const torch::Tensor& tensor, const char* name, int64_t width) {
-  TORCH_CHECK(tensor.defined(), name, ": undefined, expected [..., ", width, "]");
-  TORCH_CHECK(tensor.dim() > 0 && tensor.size(-1) == width, name, ": shape ", shape_text(tensor.sizes()),
-              ", expected [..., ", width, "]");
-}
-
-void expect_positive(const char* what, const char* name, int64_t value) {
-  if (value > 0) return;
-  std::ostringstream text;
-  text << what << ": " << name << " is " << value << ", expected at least 1";
-  throw std::invalid_argument(text.str());
-}
-
-void expect_divisible(const char* what, const char* name, int64_t value, const char* by, int64_t divisor) {
-  if (value % divisor == 0) return;
-  std::ostringstream text;
-  text << what << ": " << name << ' ' << value << " is not divisible by " << by << (*by ? " " : "")
-       << divisor;
-  throw std::invalid_argument(text.str());
+torch::Tensor safe_gelu(const torch::Tensor& x) {
+  return ContiguousGradient::apply(torch::gelu(x));
 }
 
 RmsNormImpl::RmsNormImpl(int64_t width, double eps)
@@ -97,15 +62,15 @@ torch::Tensor GatedMlpImpl::forward(const torch::Tensor& x) {
 
 Rotary rotary(const torch::Tensor& positions, int64_t head_dim, double theta, const torch::Tensor& like) {
   expect_shape(positions, "positions", {any_size});
-  TORCH_CHECK(head_dim > 0 && head_dim % 2 == 0, "rotary embedding: head width ", head_dim,
-              " is not divisible by 2");
+  expect(head_dim > 0 && head_dim % 2 == 0, "rotary embedding: head width ", head_dim,
+         " is not divisible by 2");
   return rotary_of(angles(positions.to(like.device()), head_dim / 2, theta), like);
 }
 
 Rotary axial_rotary(int64_t rows, int64_t columns, int64_t head_dim, double theta,
                     const torch::Tensor& like) {
-  TORCH_CHECK(head_dim > 0 && head_dim % 4 == 0, "axial rotary embedding: head width ", head_dim,
-              " is not divisible by 4");
+  expect(head_dim > 0 && head_dim % 4 == 0, "axial rotary embedding: head width ", head_dim,
+         " is not divisible by 4");
   auto on_device = torch::device(like.device()).dtype(torch::kLong);
   auto row = torch::arange(rows, on_device).repeat_interleave(columns);
   auto column = torch::arange(columns, on_device).repeat({rows});
@@ -126,8 +91,8 @@ torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch
   expect_shape(k, "keys", {batch, any_size, causal ? queries : any_size, width});
   const auto groups = k.size(1), keys = k.size(2);
   expect_shape(v, "values", {batch, groups, keys, any_size});
-  TORCH_CHECK(heads % groups == 0, "queries: ", heads, " heads are not divisible by the ", groups,
-              " heads of the keys");
+  expect(heads % groups == 0, "queries: ", heads, " heads are not divisible by the ", groups,
+         " heads of the keys");
 
   auto grouped = q.reshape({batch, groups, heads / groups * queries, width});
   auto scores = torch::matmul(grouped, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(width));
@@ -139,8 +104,7 @@ torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch
   }
   if (key_mask.defined()) {
     expect_shape(key_mask, "key mask", {batch, keys});
-    TORCH_CHECK(key_mask.scalar_type() == torch::kBool, "key mask: type ", key_mask.scalar_type(),
-                ", expected bool");
+    expect_type(key_mask, "key mask", torch::kBool);
     scores = scores.masked_fill(key_mask.logical_not().view({batch, 1, 1, 1, keys}), hidden);
   }
   auto weights = torch::softmax(scores, -1).view({batch, groups, heads / groups * queries, keys});

@@ -4,29 +4,27 @@
 
 #include <cstdint>
 
+#include "bigmac/nn/check.h"
+
 // What the three models share. Shapes: B samples, T tokens, H heads, G key/value heads, D head width.
-// A tensor of a wrong shape raises a c10::Error which names the tensor, its shape and the expected one;
-// a configuration of illegal sizes raises std::invalid_argument which names the numbers.
+// A tensor of a wrong shape and a configuration of illegal sizes are InvalidInput (check.h).
 namespace bigmac::nn {
 
-inline constexpr int64_t any_size = -1;
-
-// The shape must be `expected`, where any_size stands for one or more.
-void expect_shape(const torch::Tensor& tensor, const char* name, at::IntArrayRef expected);
-// The last dimension must be `width`; there may be any number before it.
-void expect_width(const torch::Tensor& tensor, const char* name, int64_t width);
-// `what` is the configuration's name, as in "vision: picture 30 is not divisible by patch 4".
-void expect_positive(const char* what, const char* name, int64_t value);
-void expect_divisible(const char* what, const char* name, int64_t value, const char* by, int64_t divisor);
-
-// A model of `depth` residual layers, of which an object may hold only some; initialise() scales by it.
-class Stack : public torch::nn::Module {
+// The number of residual layers of the model that a module is or belongs to; initialise() scales by it.
+class Residual {
  public:
-  explicit Stack(int64_t layers) : depth_(layers) {}
+  explicit Residual(int64_t layers) : depth_(layers) {}
+  virtual ~Residual() = default;
   int64_t depth() const { return depth_; }
 
  private:
   int64_t depth_;
+};
+
+// A model of `depth` residual layers, of which an object may hold only some.
+class Stack : public torch::nn::Module, public Residual {
+ public:
+  explicit Stack(int64_t layers) : Residual(layers) {}
 };
 
 // x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich 2019).
@@ -41,6 +39,10 @@ class RmsNormImpl : public torch::nn::Module {
   torch::Tensor weight_;
 };
 TORCH_MODULE(RmsNorm);
+
+// GELU, whose gradient is right for any layout. libtorch 1.13's own reads stray memory in float32 on the CPU
+// where the gradient that it is given is not contiguous.
+torch::Tensor safe_gelu(const torch::Tensor& x);
 
 // SwiGLU (Shazeer 2020): down(silu(gate(x)) * up(x)), without biases.
 class GatedMlpImpl : public torch::nn::Module {

@@ -1,9 +1,6 @@
 #include "bigmac/nn/decoder.h"
 
-#include <algorithm>
 #include <numeric>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -13,13 +10,6 @@ namespace {
 AttentionShape attention_shape(const DecoderConfig& config) {
   config.check();
   return {config.hidden, config.heads, config.kv_heads, config.head_dim, true, true, config.eps};
-}
-
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw std::invalid_argument(text.str());
 }
 
 }  // namespace
@@ -35,12 +25,44 @@ void DecoderConfig::check() const {
   expect_positive(what, "ffn", ffn);
   expect_divisible(what, "heads", heads, "kv_heads", kv_heads);
   expect_divisible(what, "head_dim", head_dim, "", 2);
-  if (!(rope_theta > 0)) refuse("decoder: rope_theta is ", rope_theta, ", expected more than 0");
-  if (!(eps > 0)) refuse("decoder: eps is ", eps, ", expected more than 0");
+  expect(rope_theta > 0, "decoder: rope_theta is ", rope_theta, ", expected more than 0");
+  expect(eps > 0, "decoder: eps is ", eps, ", expected more than 0");
+  if (moe) moe->check();
 }
 
 DecoderLayerImpl::DecoderLayerImpl(const DecoderConfig& config)
-    : TransformerBlockImpl(attention_shape(config), config.ffn) {}
+    : Residual(config.layers),
+      hidden_(config.hidden),
+      head_dim_(config.head_dim),
+      rope_theta_(config.rope_theta) {
+  const auto shape = attention_shape(config);
+  attention_norm_ = register_module("attention_norm", RmsNorm(config.hidden, config.eps));
+  attention_ = register_module("attention", Attention(shape));
+  mlp_norm_ = register_module("mlp_norm", RmsNorm(config.hidden, config.eps));
+  if (config.moe)
+    moe_ = register_module("mlp", Moe(config.hidden, *config.moe));
+  else
+    mlp_ = register_module("mlp", GatedMlp(config.hidden, config.ffn));
+}
+
+torch::Tensor DecoderLayerImpl::forward(const torch::Tensor& x, const Rotary& positions) {
+  return run(x, positions).x;
+}
+
+LayerOutput DecoderLayerImpl::run(const torch::Tensor& input, const Rotary& positions,
+                                  const torch::Tensor& mask) {
+  expect_shape(input, "input of the layer", {any_size, any_size, hidden_});
+  auto turn = positions;
+  if (!turn.cos.defined()) {
+    auto index = torch::arange(input.size(1), torch::device(input.device()).dtype(torch::kLong));
+    turn = rotary(index, head_dim_, rope_theta_, input);
+  }
+  auto x = input + attention_(attention_norm_(input), turn);
+  auto y = mlp_norm_(x);
+  if (moe_.is_empty()) return {x + mlp_(y), {}};
+  auto output = moe_->forward(y, mask);
+  return {x + output.x, output.losses};
+}
 
 DecoderImpl::DecoderImpl(const DecoderConfig& config, std::vector<int64_t> layers, bool embedding, bool head)
     : Stack(config.layers),
@@ -53,10 +75,9 @@ DecoderImpl::DecoderImpl(const DecoderConfig& config, std::vector<int64_t> layer
     embedding_ = register_module("embedding", torch::nn::Embedding(config.vocabulary, config.hidden));
   auto container = register_module("layers", std::make_shared<torch::nn::Module>("layers"));
   for (auto i : indices_) {
-    if (i < 0 || i >= config.layers)
-      refuse("decoder: layer ", i, " of a model of ", config.layers, " layers");
+    expect(i >= 0 && i < config.layers, "decoder: layer ", i, " of a model of ", config.layers, " layers");
     auto [place, added] = layers_.emplace(i, nullptr);
-    if (!added) refuse("decoder: layer ", i, " is given twice");
+    expect(added, "decoder: layer ", i, " is given twice");
     place->second = container->register_module(std::to_string(i), DecoderLayer(config));
   }
   if (head) {
@@ -69,56 +90,38 @@ DecoderImpl::DecoderImpl(const DecoderConfig& config, std::vector<int64_t> layer
 
 torch::Tensor DecoderImpl::embed(const torch::Tensor& tokens, const torch::Tensor& pictures,
                                  const std::vector<int64_t>& rows, int64_t picture_token) {
-  TORCH_CHECK(has_embedding_, "this part of the decoder was built without the embedding");
+  expect(has_embedding_, "this part of the decoder was built without the embedding");
   expect_shape(tokens, "tokens", {any_size, any_size});
-  TORCH_CHECK(tokens.scalar_type() == torch::kLong, "tokens: type ", tokens.scalar_type(),
-              ", expected int64");
-  const auto batch = tokens.size(0);
   const int64_t n = pictures.defined() && pictures.dim() > 0 ? pictures.size(0) : 0;
   if (n > 0) expect_shape(pictures, "pictures", {n, any_size, config_.hidden});
-  TORCH_CHECK(static_cast<int64_t>(rows.size()) == n, "rows: ", rows.size(), " samples for ", n, " pictures");
-
-  std::vector<int64_t> expected(batch, 0);
-  for (auto row : rows) {
-    TORCH_CHECK(row >= 0 && row < batch, "rows: sample ", row, " of a batch of ", batch);
-    expected[row] += pictures.size(1);
+  expect(static_cast<int64_t>(rows.size()) == n, "rows: ", rows.size(), " samples for ", n, " pictures");
+  SampleItems items(tokens.size(0));
+  for (int64_t i = 0; i < n; ++i) {
+    expect(rows[i] >= 0 && rows[i] < tokens.size(0), "rows: sample ", rows[i], " of a batch of ",
+           tokens.size(0));
+    items[rows[i]].push_back(pictures[i]);
   }
-  auto places = tokens == picture_token;
-  auto seen =
-      torch::cat({places.sum(1), tokens.min().reshape({1}), tokens.max().reshape({1})}).to(torch::kCPU);
-  const auto* counts = seen.data_ptr<int64_t>();
-  TORCH_CHECK(counts[batch] >= 0 && counts[batch + 1] < config_.vocabulary, "tokens: ids from ",
-              counts[batch], " to ", counts[batch + 1], ", expected 0 to ", config_.vocabulary - 1);
-  for (int64_t row = 0; row < batch; ++row)
-    TORCH_CHECK(counts[row] == expected[row], "tokens: sample ", row, " has ", counts[row],
-                " positions of the picture token ", picture_token, ", but its pictures have ", expected[row],
-                " tokens");
-
-  auto x = embedding_(tokens);
-  if (n == 0) return x;
-  std::vector<int64_t> order(n);
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
-  auto index = torch::tensor(order, torch::kLong).to(pictures.device());
-  return x.masked_scatter(places.unsqueeze(-1), pictures.index_select(0, index).to(x.scalar_type()));
+  return nn::embed(embedding_, tokens, items, picture_token);
 }
 
 torch::Tensor DecoderImpl::run(int64_t layer, const torch::Tensor& x) {
+  return run(layer, x, {}).x;
+}
+
+LayerOutput DecoderImpl::run(int64_t layer, const torch::Tensor& x, const torch::Tensor& mask) {
   auto found = layers_.find(layer);
-  TORCH_CHECK(found != layers_.end(), "layer ", layer, " is not in this part of the decoder, which holds ",
-              at::IntArrayRef(indices_));
-  expect_shape(x, "input of the layer", {any_size, any_size, config_.hidden});
-  auto positions = torch::arange(x.size(1), torch::device(x.device()).dtype(torch::kLong));
-  return found->second(x, rotary(positions, config_.head_dim, config_.rope_theta, x));
+  expect(found != layers_.end(), "layer ", layer, " is not in this part of the decoder, which holds ",
+         at::IntArrayRef(indices_));
+  return found->second->run(x, {}, mask);
 }
 
 torch::Tensor DecoderImpl::states(const torch::Tensor& x) {
-  TORCH_CHECK(has_head_, "this part of the decoder was built without the head");
+  expect(has_head_, "this part of the decoder was built without the head");
   return norm_(x);
 }
 
 torch::Tensor DecoderImpl::logits(const torch::Tensor& states) {
-  TORCH_CHECK(has_head_, "this part of the decoder was built without the head");
+  expect(has_head_, "this part of the decoder was built without the head");
   expect_width(states, "states", config_.hidden);
   return config_.tied_embeddings ? torch::matmul(states, embedding_->weight.t()) : head_(states);
 }

@@ -1,8 +1,6 @@
 #include "bigmac/nn/diffusion.h"
 
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 namespace bigmac::nn {
 namespace {
@@ -35,8 +33,7 @@ void DiffusionConfig::check() const {
   expect_positive(what, "heads", heads);
   expect_positive(what, "ffn", ffn);
   expect_positive(what, "text", text);
-  if (!(deviation > 0))
-    throw std::invalid_argument("diffusion: deviation " + std::to_string(deviation) + " is not positive");
+  expect(deviation > 0, "diffusion: deviation ", deviation, " is not positive");
   expect_divisible(what, "picture", picture, "patch", patch);
   expect_divisible(what, "hidden", hidden, "heads", heads);
   expect_divisible(what, "hidden / heads", hidden / heads, "", 4);
@@ -76,7 +73,7 @@ torch::Tensor DiffusionStreamImpl::values(const torch::Tensor& x) {
 torch::Tensor DiffusionStreamImpl::update(torch::Tensor x, const torch::Tensor& attended,
                                           const std::vector<torch::Tensor>& modulation) {
   x = x + modulation[2] * o_(attended);
-  return x + modulation[5] * down_(torch::gelu(up_(modulate(x, modulation[3], modulation[4]))));
+  return x + modulation[5] * down_(safe_gelu(up_(modulate(x, modulation[3], modulation[4]))));
 }
 
 DiffusionBlockImpl::DiffusionBlockImpl(const DiffusionConfig& config, bool last)
@@ -124,8 +121,7 @@ torch::Tensor DiffusionTransformerImpl::forward(const torch::Tensor& pictures, c
   torch::Tensor key_mask;
   if (text_mask.defined()) {
     expect_shape(text_mask, "text mask", {n, text.size(1)});
-    TORCH_CHECK(text_mask.scalar_type() == torch::kBool, "text mask: type ", text_mask.scalar_type(),
-                ", expected bool");
+    expect_type(text_mask, "text mask", torch::kBool);
     key_mask = torch::cat({torch::ones({n, config_.tokens()}, text_mask.options()), text_mask}, 1);
   }
 
@@ -146,7 +142,7 @@ torch::Tensor DiffusionTransformerImpl::forward(const torch::Tensor& pictures, c
 
 torch::Tensor time_embedding(const torch::Tensor& time, int64_t width, const torch::Tensor& like) {
   expect_shape(time, "time", {any_size});
-  TORCH_CHECK(width > 0 && width % 2 == 0, "time embedding: width ", width, " is not divisible by 2");
+  expect(width > 0 && width % 2 == 0, "time embedding: width ", width, " is not divisible by 2");
   const auto half = width / 2;
   auto index = torch::arange(half, torch::device(time.device()).dtype(torch::kDouble));
   auto frequencies = 1000 * torch::exp(index * (-std::log(1e4) / static_cast<double>(half)));
@@ -154,19 +150,19 @@ torch::Tensor time_embedding(const torch::Tensor& time, int64_t width, const tor
   return torch::cat({angles.cos(), angles.sin()}, 1).to(like.options());
 }
 
-torch::Tensor rectified_flow_loss(DiffusionTransformer& model, const torch::Tensor& pictures,
+torch::Tensor rectified_flow_loss(DiffusionTransformerImpl& model, const torch::Tensor& pictures,
                                   const torch::Tensor& noise, const torch::Tensor& time,
                                   const torch::Tensor& text, const torch::Tensor& text_mask) {
   expect_shape(pictures, "pictures", {any_size, any_size, any_size, any_size});
   expect_shape(noise, "noise", pictures.sizes());
   expect_shape(time, "time", {pictures.size(0)});
   auto t = time.to(pictures.scalar_type()).view({-1, 1, 1, 1});
-  auto velocity = model((1 - t) * pictures + t * noise, time, text, text_mask);
+  auto velocity = model.forward((1 - t) * pictures + t * noise, time, text, text_mask);
   return (velocity - (noise - pictures)).square().sum();
 }
 
 torch::Tensor integrate(const Velocity& velocity, const torch::Tensor& noise, int64_t steps) {
-  TORCH_CHECK(steps >= 1, "steps: ", steps, ", expected at least 1");
+  expect(steps >= 1, "steps: ", steps, ", expected at least 1");
   torch::NoGradGuard no_grad;
   auto x = noise;
   for (int64_t step = steps; step > 0; --step) {

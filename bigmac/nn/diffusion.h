@@ -20,7 +20,7 @@ struct DiffusionConfig {
 
   // Picture tokens per picture.
   int64_t tokens() const { return (picture / patch) * (picture / patch); }
-  // Throws std::invalid_argument where sizes are not positive or do not divide each other.
+  // Throws InvalidInput where sizes are not positive or do not divide each other.
   void check() const;
 };
 
@@ -97,7 +97,7 @@ torch::Tensor time_embedding(const torch::Tensor& time, int64_t width, const tor
 // Rectified flow (Liu et al. 2022): x_t = (1 - t) picture + t noise has the velocity noise - picture.
 // The SUM of the squared errors of the predicted velocity, a scalar; the caller divides.
 // pictures, noise [n, channels, picture, picture]; time, text, text_mask as for the model.
-torch::Tensor rectified_flow_loss(DiffusionTransformer& model, const torch::Tensor& pictures,
+torch::Tensor rectified_flow_loss(DiffusionTransformerImpl& model, const torch::Tensor& pictures,
                                   const torch::Tensor& noise, const torch::Tensor& time,
                                   const torch::Tensor& text, const torch::Tensor& text_mask);
 

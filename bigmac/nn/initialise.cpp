@@ -28,7 +28,7 @@ double deviation(std::string_view owner, const torch::Tensor& weight, int64_t re
 
 void fill(torch::nn::Module& module, uint64_t seed, const std::string& prefix, std::string_view owner,
           int64_t residuals) {
-  if (const auto* stack = dynamic_cast<const Stack*>(&module)) residuals = 2 * stack->depth();
+  if (const auto* part = dynamic_cast<const Residual*>(&module)) residuals = 2 * part->depth();
   for (auto& item : module.named_parameters(/*recurse=*/false)) {
     auto& parameter = item.value();
     if (item.key() == "bias") {
@@ -47,11 +47,18 @@ void fill(torch::nn::Module& module, uint64_t seed, const std::string& prefix, s
     fill(*child.value(), seed, prefix + child.key() + ".", child.key(), residuals);
 }
 
+// "llm.head." -> "head"
+std::string_view last_part(std::string_view prefix) {
+  if (!prefix.empty() && prefix.back() == '.') prefix.remove_suffix(1);
+  const auto dot = prefix.rfind('.');
+  return dot == std::string_view::npos ? prefix : prefix.substr(dot + 1);
+}
+
 }  // namespace
 
 void initialise(torch::nn::Module& module, uint64_t seed, std::string_view prefix) {
   torch::NoGradGuard no_grad;
-  fill(module, seed, std::string(prefix), "", 1);
+  fill(module, seed, std::string(prefix), last_part(prefix), 1);
 }
 
 }  // namespace bigmac::nn

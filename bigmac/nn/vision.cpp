@@ -49,7 +49,7 @@ torch::Tensor VisionEncoderImpl::forward(const torch::Tensor& pictures) {
           .view({n, side, merge, side, merge, config_.hidden})
           .permute({0, 1, 3, 2, 4, 5})
           .reshape({n, side * side, merge * merge * config_.hidden});
-  return merge_out_(torch::gelu(merge_in_(x)));
+  return merge_out_(safe_gelu(merge_in_(x)));
 }
 
 }  // namespace bigmac::nn

@@ -17,7 +17,7 @@ struct VisionConfig {
 
   // Tokens per picture.
   int64_t tokens() const { return (picture / patch / merge) * (picture / patch / merge); }
-  // Throws std::invalid_argument where sizes are not positive or do not divide each other.
+  // Throws InvalidInput where sizes are not positive or do not divide each other.
   void check() const;
 };
 

@@ -20,8 +20,10 @@ Step step_of(const JobParts& parts, const ReplicaRanks& ranks) {
   step.arrangement = c.arrangement;
   for (size_t n = 0; n < parts.modules.size(); ++n) {
     const auto& declared = parts.workload.modules[n];
+    bool encodes = declared.kind == Module::encoder;
+    // Gradients pass through a generator, frozen or not.
     NestedModule module{
-        declared.name, declared.kind, {}, declared.kind == Module::encoder ? c.warmup_units : 0};
+        declared.name, declared.kind, {}, encodes ? c.warmup_units : 0, !(encodes && declared.frozen)};
     for (int64_t sample = 0; sample < parts.microbatches * c.microbatch; ++sample)
       for (double size : parts.sizes[n]->items[size_t(sample)])
         module.items.push_back({uint32_t(sample / c.microbatch), size});

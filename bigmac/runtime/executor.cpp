@@ -14,12 +14,18 @@ double sum_of(const Tensors& losses) {
 }
 
 // The tensors of all parts that are owed a gradient.
-Tensors owed_of(const std::vector<Tensors>& parts) {
+Tensors owed_of(const std::vector<Bundle>& parts) {
   Tensors owed;
   for (const auto& part : parts)
     for (const auto& tensor : part)
       if (tensor.requires_grad()) owed.push_back(tensor);
   return owed;
+}
+
+// Lets go what nothing is owed to.
+void keep_owed(std::vector<Bundle>& parts) {
+  for (auto& part : parts)
+    std::erase_if(part.tensors, [](const torch::Tensor& tensor) { return !tensor.requires_grad(); });
 }
 
 Tensors gradients_of(const Tensors& leaves) {
@@ -47,15 +53,24 @@ StepResult Executor::run(Model& model) {
   for (int peer = 0; peer < schedule_.ranks(); ++peer)
     if (!inbox_.from[peer].empty()) transport_.post_receives(peer, int64_t(inbox_.from[peer].size()));
 
-  for (const Operator& op : schedule_.row(rank_)) {
+  for (int64_t position = 0; const Operator& op : schedule_.row(rank_)) {
     recorder_.begin_operator(op);
     std::optional<MemoryLedger::Scope> scope;
     if (options_.ledger) scope.emplace(rank_, op.module);
+    observe(position, op, false);
     run_operator(model, op);
+    observe(position++, op, true);
   }
 
   return {sum_of(std::exchange(backbone_losses_, {})), sum_of(std::exchange(generator_losses_, {})),
           recorder_.take()};
+}
+
+void Executor::observe(int64_t position, const Operator& op, bool after) {
+  if (!options_.observer) return;
+  double start = now();
+  after ? options_.observer->after(position, op) : options_.observer->before(position, op);
+  recorder_.spent(Spent::transfer, -1, start, now());
 }
 
 void Executor::run_operator(Model& model, const Operator& op) {
@@ -68,41 +83,66 @@ void Executor::run_operator(Model& model, const Operator& op) {
       return run_weights(op);
     case Phase::backward:
     case Phase::input:
-      return run_backward(op);
+      return run_backward(model, op);
   }
 }
 
 void Executor::run_forward(Model& model, const Operator& op) {
-  const auto& dependencies = routes_.dependencies();
+  bool trained =
+      op.module == Module::backbone || schedule_.step.modules[schedule_.shares.list[op.index].module].trained;
+  torch::AutoGradMode mode(trained);
   Kept kept{take_leaves(op), {}, {}};
   double start = now();
+  compute(model, op, kept, false);
+  recorder_.computed(start, now());
+  if (kept.loss.defined()) backbone_losses_.push_back(kept.loss.detach());
+  std::vector<Message> parts;
+  for (const auto& values : kept.outputs) parts.push_back(message_of(values));
+  if (recomputes(model, op)) {
+    kept.outputs.clear();
+    kept.loss = torch::Tensor();
+  } else {
+    keep_owed(kept.inputs);
+    keep_owed(kept.outputs);
+  }
+  if (trained) kept_.emplace(routes_.dependencies().of(rank_, op), std::move(kept));
+  give(op, std::move(parts));
+}
+
+// The outputs and the loss of a forward from its inputs.
+void Executor::compute(Model& model, const Operator& op, Kept& kept, bool recomputed) {
+  const auto& dependencies = routes_.dependencies();
   if (op.module == Module::encoder) {
     auto items = items_of(op);
-    int module = schedule_.shares.list[op.index].module;
-    kept.outputs = model.encode(module, items);
+    kept.outputs = model.encode(schedule_.shares.list[op.index].module, items);
     if (kept.outputs.size() != items.size())
       throw Failure(concat("[executor] ", describe(schedule_, op), ": the model gave values of ",
                            kept.outputs.size(), " items, not ", items.size()));
-  } else {
-    int64_t stage = dependencies.stage(rank_, op.chunk);
-    Model::Inputs inputs;
-    if (stage == 0)
-      inputs.items = by_module(op, kept.inputs);
-    else
-      inputs.values = kept.inputs.at(0);
-    auto output = model.forward(op.chunk, int(schedule_.step.declared(op.index)), inputs);
-    if (stage + 1 == dependencies.stages())
-      kept.outputs = by_item(op, std::move(output.items));
-    else
-      kept.outputs = {std::move(output.values)};
-    kept.loss = output.loss;
-    if (kept.loss.defined()) backbone_losses_.push_back(kept.loss.detach());
+    return;
   }
-  recorder_.computed(start, now());
-  std::vector<Message> parts;
-  for (const auto& values : kept.outputs) parts.push_back(message_of(values));
-  give(op, std::move(parts));
-  kept_.emplace(dependencies.of(rank_, op), std::move(kept));
+  int64_t stage = dependencies.stage(rank_, op.chunk);
+  Model::Inputs inputs{{}, {}, recomputed};
+  if (stage == 0)
+    inputs.items = by_module(op, kept.inputs);
+  else
+    inputs.values = kept.inputs.at(0);
+  auto output = model.forward(op.chunk, int(schedule_.step.declared(op.index)), inputs);
+  if (stage + 1 == dependencies.stages())
+    kept.outputs = by_item(op, std::move(output.items));
+  else
+    kept.outputs = {std::move(output.values)};
+  kept.loss = output.loss;
+}
+
+bool Executor::recomputes(const Model& model, const Operator& op) const {
+  if (op.module == Module::backbone) return model.recomputes_backbone();
+  return model.recomputes_encoder(schedule_.shares.list[op.index].module);
+}
+
+Operator Executor::forward_of(const Operator& backward) const {
+  auto forward = backward;
+  forward.phase = Phase::forward;
+  return forward;
 }
 
 void Executor::run_generator(Model& model, const Operator& op) {
@@ -115,20 +155,22 @@ void Executor::run_generator(Model& model, const Operator& op) {
   give_gradients(op, inputs, gradients_of(owed_of(inputs)));
 }
 
-void Executor::run_backward(const Operator& op) {
-  const auto& dependencies = routes_.dependencies();
-  bool encodes = op.module == Module::encoder;
-  int64_t stage = encodes ? 0 : dependencies.stage(rank_, op.chunk);
-  auto node =
-      kept_.extract(encodes ? dependencies.first_of(op.index) : dependencies.forward_of(stage, op.index));
+void Executor::run_backward(Model& model, const Operator& op) {
+  auto forward = forward_of(op);
+  auto node = kept_.extract(routes_.dependencies().of(rank_, forward));
   Kept& kept = node.mapped();
-  Tensors roots = owed_of(kept.outputs), gradients;
+  Tensors gradients;
   for (auto& part : take(op))
     for (auto& gradient : part.tensors) gradients.push_back(gradient.to(options_.device));
+  double start = now();
+  if (recomputes(model, op)) {
+    compute(model, forward, kept, true);
+    keep_owed(kept.outputs);
+  }
+  Tensors roots = owed_of(kept.outputs);
   if (gradients.size() != roots.size())
     throw Failure(concat("[executor] ", describe(schedule_, op), " was sent ", gradients.size(),
                          " gradients for ", roots.size(), " values"));
-  double start = now();
   if (kept.loss.defined() && kept.loss.requires_grad()) {
     roots.push_back(kept.loss);
     gradients.push_back(torch::ones_like(kept.loss));
@@ -137,7 +179,8 @@ void Executor::run_backward(const Operator& op) {
   if (op.phase == Phase::input) {
     SplitBackward split(roots, gradients, leaves);
     input_gradients = std::move(split.input_gradients);
-    owed_.emplace(dependencies.weight_of(stage, op.index), std::move(split.weights));
+    owed_.emplace(routes_.dependencies().weight_of(routes_.dependencies().stage(rank_, op.chunk), op.index),
+                  std::move(split.weights));
   } else {
     if (!roots.empty()) torch::autograd::backward(roots, gradients);
     input_gradients = gradients_of(leaves);
@@ -162,17 +205,17 @@ std::vector<ModelItem> Executor::items_of(const Operator& op) const {
   return items;
 }
 
-ItemValues Executor::by_module(const Operator& op, const std::vector<Tensors>& values) const {
+ItemValues Executor::by_module(const Operator& op, const std::vector<Bundle>& values) const {
   ItemValues all(schedule_.step.modules.size());
   auto items = routes_.encoded(op.index);
   for (size_t i = 0; i < items.size(); ++i) all[routes_.place(items[i]).module].push_back(values[i]);
   return all;
 }
 
-std::vector<Tensors> Executor::by_item(const Operator& op, ItemValues values) const {
+std::vector<Bundle> Executor::by_item(const Operator& op, ItemValues values) const {
   values.resize(schedule_.step.modules.size());
   std::vector<size_t> counts(values.size(), 0);
-  std::vector<Tensors> flat;
+  std::vector<Bundle> flat;
   for (int32_t item : routes_.generated(op.index)) {
     size_t module = size_t(routes_.place(item).module), number = counts[module]++;
     if (number < values[module].size()) flat.push_back(std::move(values[module][number]));
@@ -193,8 +236,8 @@ std::vector<Message> Executor::take(const Operator& op) {
   return taken;
 }
 
-std::vector<Tensors> Executor::take_leaves(const Operator& op) {
-  std::vector<Tensors> leaves;
+std::vector<Bundle> Executor::take_leaves(const Operator& op) {
+  std::vector<Bundle> leaves;
   for (const auto& part : take(op)) leaves.push_back(leaves_of(part, options_.device));
   return leaves;
 }
@@ -236,7 +279,7 @@ void Executor::give(const Operator& op, std::vector<Message> parts) {
 }
 
 // `gradients` are those of the inputs that are owed one; where autograd gave none they are zero.
-void Executor::give_gradients(const Operator& op, const std::vector<Tensors>& inputs,
+void Executor::give_gradients(const Operator& op, const std::vector<Bundle>& inputs,
                               const Tensors& gradients) {
   std::vector<Message> parts;
   size_t next = 0;

@@ -14,7 +14,8 @@ namespace bigmac {
 
 struct ExecutorOptions {
   torch::Device device = torch::kCPU;
-  MemoryLedger* ledger = nullptr;  // counts bytes by module, if given
+  MemoryLedger* ledger = nullptr;   // counts bytes by module, if given
+  RowObserver* observer = nullptr;  // what it takes is counted as transfer
 };
 
 // This rank's share of one step.
@@ -37,26 +38,31 @@ class Executor {
   StepResult run(Model& model);
 
  private:
-  struct Kept {                            // between a forward and its backward
-    std::vector<Tensors> inputs, outputs;  // by part (routes.h)
+  struct Kept {                           // between a forward and its backward
+    std::vector<Bundle> inputs, outputs;  // by part (routes.h); of outputs, those owed a gradient
     torch::Tensor loss;
   };
 
   void run_operator(Model& model, const Operator& op);
   void run_forward(Model& model, const Operator& op);
   void run_generator(Model& model, const Operator& op);
-  void run_backward(const Operator& op);
+  void run_backward(Model& model, const Operator& op);
   void run_weights(const Operator& op);
+  void observe(int64_t position, const Operator& op, bool after);
+
+  void compute(Model& model, const Operator& forward, Kept& kept, bool recomputed);
+  bool recomputes(const Model& model, const Operator& op) const;
+  Operator forward_of(const Operator& backward) const;
 
   std::vector<ModelItem> items_of(const Operator& op) const;
-  ItemValues by_module(const Operator& op, const std::vector<Tensors>& values) const;
-  std::vector<Tensors> by_item(const Operator& op, ItemValues values) const;
+  ItemValues by_module(const Operator& op, const std::vector<Bundle>& values) const;
+  std::vector<Bundle> by_item(const Operator& op, ItemValues values) const;
 
   std::vector<Message> take(const Operator& op);
-  std::vector<Tensors> take_leaves(const Operator& op);
+  std::vector<Bundle> take_leaves(const Operator& op);
   void receive(int from);
   void give(const Operator& op, std::vector<Message> parts);
-  void give_gradients(const Operator& op, const std::vector<Tensors>& inputs, const Tensors& gradients);
+  void give_gradients(const Operator& op, const std::vector<Bundle>& inputs, const Tensors& gradients);
 
   const Schedule& schedule_;
   Routes routes_;

@@ -1,67 +1,37 @@
 #include "bigmac/runtime/gloo_transport.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <numeric>
 
+#include "bigmac/runtime/gloo_connect.h"
+#include "bigmac/runtime/gloo_group.h"
+#include "bigmac/runtime/gloo_parts.h"
+#include "bigmac/runtime/group_input.h"
 #include "bigmac/runtime/recorder.h"
 #include "bigmac/runtime/store.h"
+#include "bigmac/runtime/threads_group.h"
 
 namespace bigmac {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPoll = 100ms;
-constexpr auto kForever = std::chrono::hours(24 * 365);
 // How long a rank that loses a connection waits for the reason to be published by who knows it better.
 constexpr auto kReasonGrace = 2s;
 // How long rank 0 keeps its store up after a failure.
 constexpr auto kReadReason = 1s;
 // Seconds that a pending collective gets to notice a failure.
 constexpr double kCollectiveGrace = 2;
+// How often a rank that waits for others to make a group looks whether they are there.
+constexpr auto kProbe = 1s;
+// Seconds between two looks, while ranks connect, for one that could not.
+constexpr double kLook = 0.2;
 
 constexpr int kMessageTag = 0, kProbeTag = 1;
-
-std::string first_line(const std::exception& error) {
-  std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-// The group's failure as this process knows it.
-class Failed {
- public:
-  void set(const std::string& reason) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!reason_.empty()) return;
-      reason_ = reason;
-      flag_ = true;
-    }
-    changed_.notify_all();
-  }
-  bool is_set() const { return flag_; }
-  void check() {
-    if (!flag_) return;
-    std::lock_guard lock(mutex_);
-    throw RankFailure(reason_);
-  }
-  // Waits a while for a failure to become known.
-  bool wait_for(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, time, [&] { return flag_.load(); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string reason_;
-  std::atomic<bool> flag_{false};
-};
 
 // Runs the receives of one peer in the background, in order.
 struct Lane {
@@ -77,34 +47,37 @@ struct Lane {
 class GlooTransport : public Transport {
  public:
   GlooTransport(const Environment& environment, const GlooOptions& options)
-      : rank_(environment.rank),
+      : environment_(environment),
+        options_(options),
+        rank_(environment.rank),
         size_(environment.size),
         hosted_(environment.hosted),
-        collective_timeout_(options.collective_timeout),
-        lanes_(environment.size) {
+        all_(size_t(environment.size)),
+        lanes_(size_t(environment.size)) {
+    std::iota(all_.begin(), all_.end(), 0);
     bool serves = rank_ == 0 && !hosted_;
     auto connection = connect_store(environment.address, environment.port, serves, options.connect_timeout);
     store_ = connection.store;
-    watch_store_ = connect_store(environment.address, connection.port, false, options.connect_timeout).store;
-    meet(options.connect_timeout);
-    auto gloo = c10d::ProcessGroupGloo::Options::create(options.collective_timeout);
-    gloo->devices.push_back(make_device(environment));
-    gloo->threads = 1;
+    environment_.port = connection.port;
+    watch_store_ = another_store();
     try {
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
-          c10::make_intrusive<c10d::PrefixStore>("gloo", store_), rank_, size_, gloo);
+      meet(*store_, "bigmac/here/", all_, rank_, options.connect_timeout, [&] {
+        if (auto reason = published_failure(*store_)) throw RankFailure(*reason);
+      });
+    } catch (const Failure&) {
+      throw;
     } catch (const std::exception& error) {
-      throw Failure(
-          concat("rank ", rank_, ": [gloo] cannot connect to the other ranks: ", first_line(error)));
+      throw Failure(concat(store_lost(), " (", first_line(error), ")"));
     }
+    group_ = connect_to_all();
     for (auto& lane : lanes_) lane = std::make_unique<Lane>();
     watcher_ = std::thread([this] { watch(); });
-    reaper_ = std::thread([this] { reap(); });
   }
 
-  // Waits until what was sent has been taken, unless the group has failed.
+  // Waits until what was sent has been taken and all have closed their windows, unless a rank has failed or
+  // this one is about to.
   ~GlooTransport() override {
-    if (!failed_.is_set()) {
+    if (!failed_.is_set() && std::uncaught_exceptions() == 0) {
       try {
         take_leave();
       } catch (const std::exception&) {
@@ -118,27 +91,23 @@ class GlooTransport : public Transport {
       if (lane->work) lane->work->abort();
       lane->changed.notify_all();
     }
-    {
-      std::lock_guard lock(sent_mutex_);
-      dropping_ = true;
-      if (sending_) sending_->abort();
-      sent_changed_.notify_all();
-    }
+    for (auto& mesh : meshes_) mesh->stop();
+    sends_.stop();
     watcher_.join();
-    reaper_.join();
     for (auto& lane : lanes_)
       if (lane->thread.joinable()) lane->thread.join();
     // The store with the reason goes with rank 0, so the others get time to read it.
     if (failed_.is_set() && rank_ == 0 && !hosted_) std::this_thread::sleep_for(kReadReason);
     // A collective ends with an error once the other ranks close their ends. One that does not is left
     // behind.
-    for (double start = now(); reducing_ && !reducing_->isCompleted();) {
-      if (now() - start > kCollectiveGrace) {
-        static_cast<void>(group_.release());
-        return;
-      }
+    auto reduced = [&] { return !reducing_ || reducing_->isCompleted(); };
+    auto all_done = [&] {
+      return reduced() &&
+             std::all_of(meshes_.begin(), meshes_.end(), [](auto& mesh) { return mesh->is_done(); });
+    };
+    for (double start = now(); !all_done() && now() - start < kCollectiveGrace;)
       std::this_thread::sleep_for(1ms);
-    }
+    if (!reduced()) static_cast<void>(group_.release());
   }
 
   int rank() const override { return rank_; }
@@ -151,15 +120,12 @@ class GlooTransport : public Transport {
     try {
       for (const auto& part : {size, body}) {
         std::vector<at::Tensor> tensors{part};
-        auto work = group_->send(tensors, peer, kMessageTag);
-        std::lock_guard lock(sent_mutex_);
-        sent_.push_back({work, peer});
+        sends_.push(group_->send(tensors, peer, kMessageTag), peer);
       }
     } catch (const std::exception& error) {
-      lost(peer, error);
+      lost({peer}, error);
       failed_.check();
     }
-    sent_changed_.notify_one();
   }
 
   void post_receives(int peer, int64_t count) override {
@@ -197,18 +163,22 @@ class GlooTransport : public Transport {
     std::vector<at::Tensor> tensors{host};
     try {
       reducing_ = group_->allreduce(tensors);
-      while (!reducing_->isCompleted()) {
-        failed_.check();
-        std::this_thread::sleep_for(50us);
-      }
-      reducing_->wait();
-    } catch (const RankFailure&) {
-      throw;
-    } catch (const std::exception& gloo_error) {
-      lost(-1, gloo_error);
+    } catch (const std::exception& error) {
+      lost(all_, error);
       failed_.check();
     }
+    finish(reducing_, failed_, as_lost(), all_);
     if (!host.is_same(values)) values.copy_(host);
+  }
+
+  std::unique_ptr<Group> make_group(std::vector<int> ranks) override {
+    failed_.check();
+    int index = check_members(ranks, rank_, size_);
+    if (ranks.size() == 1) return make_lone_group(rank_);
+    std::erase_if(meshes_,
+                  [](auto& mesh) { return mesh.use_count() == 1 && mesh->is_idle() && mesh->is_done(); });
+    meshes_.push_back(connect_members(std::move(ranks), index));
+    return make_gloo_group(meshes_.back());
   }
 
   void fail(const std::string& reason) override {
@@ -219,44 +189,90 @@ class GlooTransport : public Transport {
       failed_.set(reason);
     }
   }
+  void check() override { failed_.check(); }
 
  private:
-  static std::shared_ptr<::gloo::transport::Device> make_device(const Environment& environment) {
-    if (environment.address == "127.0.0.1" || environment.address == "localhost")
-      return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
-    if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"))
-      return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
-    return c10d::ProcessGroupGloo::createDefaultDevice();
-  }
-
-  // Waits until all ranks have come to the store.
-  void meet(std::chrono::milliseconds timeout) {
-    auto here = [](int rank) { return concat("bigmac/here/", rank); };
-    std::vector<std::string> all;
-    for (int rank = 0; rank < size_; ++rank) all.push_back(here(rank));
+  // What goes wrong here on one rank is told to the others, which would wait for it.
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_to_all() {
+    double start = now(), next_look = start;
+    auto look = [&] {
+      if (now() < next_look) return;
+      next_look += kLook;
+      if (auto reason = published_failure(*watch_store_)) throw RankFailure(*reason);
+      double seconds = std::chrono::duration<double>(options_.connect_timeout).count();
+      if (now() - start > seconds) throw Failure(concat("not within ", seconds, " s"));
+    };
+    std::string text;
     try {
-      store_->set(here(rank_), std::vector<uint8_t>{1});
-      auto start = std::chrono::steady_clock::now();
-      while (!store_->check(all)) {
-        if (auto reason = published_failure(*store_)) throw RankFailure(*reason);
-        if (std::chrono::steady_clock::now() - start > timeout) {
-          std::string missing;
-          for (int rank = 0; rank < size_; ++rank)
-            if (!store_->check({here(rank)})) missing += concat(missing.empty() ? "" : ", ", rank);
-          throw Failure(concat("rank ", rank_, ": [gloo] not all ", size_, " ranks came together within ",
-                               double(timeout.count()) / 1000, " s; missing: rank ", missing));
-        }
-        std::this_thread::sleep_for(20ms);
-      }
-    } catch (const Failure&) {
+      return connect_all(c10::make_intrusive<c10d::PrefixStore>("gloo", store_), environment_.address, rank_,
+                         size_, options_.collective_timeout, look);
+    } catch (const RankFailure&) {
+      throw;
+    } catch (const InvalidInput& error) {
+      tell(error.what());
       throw;
     } catch (const std::exception& error) {
-      throw Failure(concat(store_lost(), " (", first_line(error), ")"));
+      text = concat("[gloo] cannot connect to the other ranks (", first_line(error), "); it listens on ",
+                    listens_on(environment_.address), ", GLOO_SOCKET_IFNAME names another interface");
+    }
+    tell(text);
+    throw Failure(concat("rank ", rank_, ": ", text));
+  }
+  void tell(const std::string& text) {
+    try {
+      publish_failure(*watch_store_, concat("rank ", rank_, ": ", text));
+    } catch (const std::exception&) {
+      // The store is gone with its host; the others see that for themselves.
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> another_store() {
+    return connect_store(environment_.address, environment_.port, false, options_.connect_timeout).store;
+  }
+
+  std::shared_ptr<GlooMesh> connect_members(std::vector<int> ranks, int index) {
+    std::string name = "bigmac/group/";
+    for (int rank : ranks) name += concat(rank, ",");
+    name += concat(groups_made_[ranks]++, "/");
+    auto next_probe = std::chrono::steady_clock::now() + kProbe;
+    auto look = [&] {
+      failed_.check();
+      if (std::chrono::steady_clock::now() < next_probe) return;
+      next_probe += kProbe;
+      if (int gone = find_gone(ranks); gone >= 0) lost({gone}, Failure("it is closed"));
+      failed_.check();
+    };
+    try {
+      if (!group_store_) group_store_ = another_store();
+      meet(*group_store_, name, ranks, rank_, options_.collective_timeout, look);
+    } catch (const Failure&) {
+      throw;
+    } catch (const std::exception&) {
+      if (!failed_.wait_for(kReasonGrace)) fail(store_lost());
+      failed_.check();
+    }
+    try {
+      auto gloo =
+          connect_all(c10::make_intrusive<c10d::PrefixStore>(name, group_store_), environment_.address, index,
+                      int(ranks.size()), options_.collective_timeout, look);
+      return std::make_shared<GlooMesh>(std::move(gloo), ranks, index,
+                                        GlooHost{failed_, as_lost(), [this](auto& reason) { fail(reason); }});
+    } catch (const RankFailure&) {
+      throw;
+    } catch (const std::exception& error) {
+      lost(ranks, error);
+      failed_.check();
+      throw;
     }
   }
 
   // Rank 0 ends last where the store is its own.
   void take_leave() {
+    for (auto& mesh : meshes_)
+      while (!mesh->is_idle()) {
+        failed_.check();
+        std::this_thread::sleep_for(1ms);
+      }
     if (hosted_) {
     } else if (rank_ != 0) {
       send(0, {});
@@ -264,10 +280,9 @@ class GlooTransport : public Transport {
       for (int peer = 1; peer < size_; ++peer) post_receives(peer, 1);
       for (int peer = 1; peer < size_; ++peer) receive(peer);
     }
-    std::unique_lock lock(sent_mutex_);
-    for (double start = now(); (sending_ || !sent_.empty()) && !failed_.is_set();) {
-      if (now() - start > std::chrono::duration<double>(collective_timeout_).count()) return;
-      sent_changed_.wait_for(lock, kPoll);
+    for (double start = now(); !sends_.is_empty() && !failed_.is_set();) {
+      if (now() - start > std::chrono::duration<double>(options_.collective_timeout).count()) return;
+      sends_.wait_for(kPoll);
     }
   }
 
@@ -299,32 +314,10 @@ class GlooTransport : public Transport {
         std::lock_guard lock(lane.mutex);
         lane.messages.push_back(unpack(body));
       } catch (const std::exception& error) {
-        if (!closing_) lost(peer, error);
+        lost({peer}, error);
         return;
       }
       lane.changed.notify_all();
-    }
-  }
-
-  void reap() {
-    for (;;) {
-      int peer = 0;
-      {
-        std::unique_lock lock(sent_mutex_);
-        sending_.reset();
-        sent_changed_.notify_all();
-        sent_changed_.wait(lock, [&] { return !sent_.empty() || dropping_; });
-        if (dropping_) return;
-        sending_ = sent_.front().work;
-        peer = sent_.front().peer;
-        sent_.pop_front();
-      }
-      try {
-        if (!sending_->wait(kForever)) return;
-      } catch (const std::exception& error) {
-        if (!closing_) lost(peer, error);
-        return;
-      }
     }
   }
 
@@ -344,19 +337,21 @@ class GlooTransport : public Transport {
     }
   }
 
-  // A connection broke; of a collective it is not known which (-1). Whoever knows why has published it or is
-  // about to.
-  void lost(int peer, const std::exception& error) {
-    if (failed_.wait_for(kReasonGrace)) return;
-    if (peer < 0) peer = find_gone();
+  // The connection to one of these ranks broke. Whoever knows why has published it or is about to.
+  void lost(const std::vector<int>& ranks, const std::exception& error) {
+    if (closing_ || failed_.wait_for(kReasonGrace)) return;
+    int peer = ranks.size() == 1 ? ranks[0] : find_gone(ranks);
     auto text = first_line(error);
     fail(peer < 0 ? concat("rank ", rank_, ": [gloo] a collective failed: ", text)
                   : concat("rank ", peer, ": [gloo] its connection to rank ", rank_, " broke: ", text));
   }
+  Lost as_lost() {
+    return [this](const std::vector<int>& ranks, const std::exception& error) { lost(ranks, error); };
+  }
 
-  // The first rank whose connection is closed, or -1: Gloo refuses to post a receive on it.
-  int find_gone() {
-    for (int peer = 0; peer < size_; ++peer) {
+  // The first of the ranks whose connection is closed, or -1: Gloo refuses to post a receive on it.
+  int find_gone(const std::vector<int>& ranks) {
+    for (int peer : ranks) {
       if (peer == rank_) continue;
       std::vector<at::Tensor> tensors{torch::empty({1}, torch::kUInt8)};
       try {
@@ -368,29 +363,24 @@ class GlooTransport : public Transport {
     return -1;
   }
 
-  struct Sent {
-    c10::intrusive_ptr<c10d::Work> work;
-    int peer = 0;
-  };
-
+  Environment environment_;
+  GlooOptions options_;
   int rank_;
   int size_;
   bool hosted_;
-  std::chrono::milliseconds collective_timeout_;
+  std::vector<int> all_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Store> watch_store_;  // the watcher's own connection
+  c10::intrusive_ptr<c10d::Store> group_store_;  // for groups, once there are any
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   c10::intrusive_ptr<c10d::Work> reducing_;  // the last collective
   Failed failed_;
   std::atomic<bool> closing_{false};
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::mutex sent_mutex_;
-  std::condition_variable sent_changed_;
-  std::deque<Sent> sent_;
-  c10::intrusive_ptr<c10d::Work> sending_;  // the send that the reaper waits for
-  bool dropping_ = false;                   // what is still in sent_
+  std::vector<std::shared_ptr<GlooMesh>> meshes_;
+  std::map<std::vector<int>, int> groups_made_;  // by their ranks
   std::thread watcher_;
-  std::thread reaper_;
+  Sends sends_{as_lost()};
 };
 
 }  // namespace

@@ -15,8 +15,9 @@ int64_t aligned(int64_t bytes) {
 
 }  // namespace
 
-Message message_of(const Tensors& values) {
+Message message_of(const Bundle& values) {
   Message message;
+  message.layout = values.layout;
   for (const auto& value : values) {
     message.tensors.push_back(value.detach());
     message.needs_gradient.push_back(value.requires_grad());
@@ -24,18 +25,21 @@ Message message_of(const Tensors& values) {
   return message;
 }
 
-Tensors leaves_of(const Message& message, torch::Device device) {
-  Tensors leaves;
+Bundle leaves_of(const Message& message, torch::Device device) {
+  Bundle leaves({}, message.layout);
   for (size_t i = 0; i < message.tensors.size(); ++i)
-    leaves.push_back(message.tensors[i].to(device).detach().requires_grad_(message.needs_gradient[i]));
+    leaves.tensors.push_back(
+        message.tensors[i].to(device).detach().requires_grad_(message.needs_gradient[i]));
   return leaves;
 }
 
 Message join(std::vector<Message> parts) {
-  auto counts = torch::empty({int64_t(parts.size())}, torch::kInt64);
+  auto counts = torch::empty({int64_t(parts.size()), 2}, torch::kInt64);
   Message whole{{counts}, {false}};
   for (size_t i = 0; i < parts.size(); ++i) {
-    counts.data_ptr<int64_t>()[i] = int64_t(parts[i].tensors.size());
+    counts.data_ptr<int64_t>()[2 * i] = int64_t(parts[i].tensors.size());
+    counts.data_ptr<int64_t>()[2 * i + 1] = int64_t(parts[i].layout.size());
+    whole.layout += parts[i].layout;
     for (size_t t = 0; t < parts[i].tensors.size(); ++t) {
       whole.tensors.push_back(std::move(parts[i].tensors[t]));
       whole.needs_gradient.push_back(parts[i].needs_gradient[t]);
@@ -46,13 +50,17 @@ Message join(std::vector<Message> parts) {
 
 std::vector<Message> split(Message message) {
   const auto counts = message.tensors.at(0);
-  std::vector<Message> parts(size_t(counts.numel()));
-  size_t next = 1;
-  for (size_t i = 0; i < parts.size(); ++i)
-    for (int64_t left = counts.data_ptr<int64_t>()[i]; left > 0; --left, ++next) {
+  std::vector<Message> parts(size_t(counts.size(0)));
+  size_t next = 1, written = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (int64_t left = counts.data_ptr<int64_t>()[2 * i]; left > 0; --left, ++next) {
       parts[i].tensors.push_back(std::move(message.tensors.at(next)));
       parts[i].needs_gradient.push_back(message.needs_gradient[next]);
     }
+    auto length = size_t(counts.data_ptr<int64_t>()[2 * i + 1]);
+    parts[i].layout = message.layout.substr(written, length);
+    written += length;
+  }
   return parts;
 }
 
@@ -67,8 +75,8 @@ std::string text_of(const Message& message) {
   return {reinterpret_cast<const char*>(bytes.data_ptr<uint8_t>()), size_t(bytes.numel())};
 }
 
-// Layout: int64 words [tensors, then for each: dtype, flag, dimensions, sizes...], then each tensor's bytes,
-// all parts aligned.
+// Layout: int64 words [tensors, then for each: dtype, flag, dimensions, sizes..., then the bytes of the
+// layout], the layout, then each tensor's bytes, all parts aligned.
 torch::Tensor pack(const Message& message) {
   std::vector<int64_t> header{int64_t(message.tensors.size())};
   int64_t bytes = 0;
@@ -80,11 +88,15 @@ torch::Tensor pack(const Message& message) {
     for (int64_t size : tensor.sizes()) header.push_back(size);
     bytes += aligned(int64_t(tensor.nbytes()));
   }
+  header.push_back(int64_t(message.layout.size()));
   int64_t header_bytes = aligned(int64_t(header.size() * sizeof(int64_t)));
-  auto packed = torch::empty({header_bytes + bytes}, torch::kUInt8);
+  int64_t layout_bytes = aligned(int64_t(message.layout.size()));
+  auto packed = torch::empty({header_bytes + layout_bytes + bytes}, torch::kUInt8);
   auto* out = packed.data_ptr<uint8_t>();
   std::memcpy(out, header.data(), header.size() * sizeof(int64_t));
   out += header_bytes;
+  std::memcpy(out, message.layout.data(), message.layout.size());
+  out += layout_bytes;
   for (const auto& tensor : message.tensors) {
     auto contiguous = tensor.to(torch::kCPU).contiguous();
     if (contiguous.numel() > 0) std::memcpy(out, contiguous.data_ptr(), contiguous.nbytes());
@@ -119,7 +131,11 @@ Message unpack(const torch::Tensor& bytes) {
     description.sizes.resize(count_of());
     for (auto& size : description.sizes) size = next();
   }
-  int64_t offset = aligned(at * int64_t(sizeof(int64_t)));
+  int64_t layout_bytes = next(), offset = aligned(at * int64_t(sizeof(int64_t)));
+  if (layout_bytes < 0 || layout_bytes > bytes.numel() - offset) throw cut_off();
+  message.layout.assign(reinterpret_cast<const char*>(bytes.data_ptr<uint8_t>() + offset),
+                        size_t(layout_bytes));
+  offset += aligned(layout_bytes);
   for (const auto& [dtype, sizes] : descriptions) {
     int64_t length = int64_t(torch::elementSize(dtype));
     for (int64_t size : sizes)

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "bigmac/runtime/message.h"
+#include "bigmac/schedule/operator.h"
 
 namespace bigmac {
 
@@ -16,7 +17,7 @@ struct ModelItem {
 
 // Values of one microbatch's items: by module (Step::modules), then by number. A module that has none may be
 // left out behind the others.
-using ItemValues = std::vector<std::vector<Tensors>>;
+using ItemValues = std::vector<std::vector<Bundle>>;
 
 // What the executor runs on one rank: this rank's part of a model, bound to the current step's batch.
 // Functions take values and return values under autograd; which rank or stage they came from is not their
@@ -30,15 +31,16 @@ class Model {
   virtual ~Model() = default;
 
   // The values of each of these items, which the first stage takes. They may be of several microbatches.
-  virtual std::vector<Tensors> encode(int module, std::span<const ModelItem> items) = 0;
+  virtual std::vector<Bundle> encode(int module, std::span<const ModelItem> items) = 0;
 
   struct Inputs {
-    Tensors values;    // of the stage before; none on the first stage
-    ItemValues items;  // on the first stage, what the encoders made of the microbatch's items
+    Bundle values;            // of the stage before; none on the first stage
+    ItemValues items;         // on the first stage, what the encoders made of the microbatch's items
+    bool recomputed = false;  // the same call again, for its backward: its loss has been counted
   };
   struct Output {
-    Tensors values;      // for the next stage; unused of the last one
-    torch::Tensor loss;  // of the last stage; undefined where the microbatch has none
+    Bundle values;       // for the next stage; unused of the last one
+    torch::Tensor loss;  // of the stage; undefined where the microbatch has none there
     ItemValues items;    // of the last stage, what each of the microbatch's generator items takes
   };
   // One stage: chunk `chunk` of this rank.
@@ -46,7 +48,20 @@ class Model {
 
   // The loss of these items together, from what the last stage gave for each.
   virtual torch::Tensor generate(int module, std::span<const ModelItem> items,
-                                 const std::vector<Tensors>& inputs) = 0;
+                                 const std::vector<Bundle>& inputs) = 0;
+
+  // Whether what this rank's forwards of an encoder (Step::modules), or of the backbone, keep is let go at
+  // once and made anew before their backward.
+  virtual bool recomputes_encoder(int module) const { return false; }
+  virtual bool recomputes_backbone() const { return false; }
+};
+
+// Sees every operator of its rank's row.
+class RowObserver {
+ public:
+  virtual ~RowObserver() = default;
+  virtual void before(int64_t position, const Operator& op) {}
+  virtual void after(int64_t position, const Operator& op) {}
 };
 
 }  // namespace bigmac

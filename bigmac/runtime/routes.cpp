@@ -1,5 +1,7 @@
 #include "bigmac/runtime/routes.h"
 
+#include <algorithm>
+
 namespace bigmac {
 
 Routes::Routes(const Schedule& schedule)
@@ -32,6 +34,16 @@ Routes::Routes(const Schedule& schedule)
     bool encodes = step.modules[place.module].kind == Module::encoder;
     (encodes ? encoded_ : generated_)[place.microbatch].push_back(int32_t(item));
   }
+  for (auto& items : encoded_)
+    std::stable_partition(items.begin(), items.end(),
+                          [&](int32_t item) { return dependencies_.has_backward(places_[item].share); });
+}
+
+std::span<const int32_t> Routes::returned(int64_t m) const {
+  std::span<const int32_t> items = encoded_[m];
+  auto frozen = std::find_if(items.begin(), items.end(),
+                             [&](int32_t item) { return !dependencies_.has_backward(places_[item].share); });
+  return {items.begin(), frozen};
 }
 
 std::vector<Part> Routes::parts(std::span<const int32_t> items, bool gradients, int rank) const {
@@ -79,7 +91,7 @@ std::vector<Part> Routes::outputs(int rank, const Operator& op) const {
     if (s == last) return parts_by_share(generated_[m], false);
     return {{first_edge_ + d.forward_of(s + 1, m), d.rank_of(s + 1)}};
   }
-  if (s == 0) return parts_by_share(encoded_[m], true);
+  if (s == 0) return parts_by_share(returned(m), true);
   return {{first_edge_ + d.backward_of(s - 1, m), d.rank_of(s - 1)}};
 }
 

@@ -15,7 +15,8 @@ struct Part {
 };
 
 // What every operator takes and gives, part by part: the dependencies between operators, drawn out to items.
-// A microbatch's items come in order of module and number, a share's in its own order. An operator sends a
+// A microbatch's items come in order of module and number, those of frozen encoders, to which no gradients go
+// back, behind all others; a share's in its own order. An operator sends a
 // rank all parts for it as one message, in this order.
 class Routes {
  public:
@@ -42,6 +43,7 @@ class Routes {
  private:
   std::vector<Part> parts(std::span<const int32_t> items, bool gradients, int rank) const;
   std::vector<Part> parts_by_share(std::span<const int32_t> items, bool gradients) const;
+  std::span<const int32_t> returned(int64_t m) const;  // of the encoded, those that gradients go back to
 
   Dependencies dependencies_;
   std::vector<ItemPlace> places_;

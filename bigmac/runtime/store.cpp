@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "bigmac/common/error.h"
+#include "bigmac/runtime/keepalive.h"
 
 namespace bigmac {
 namespace {
@@ -31,8 +32,10 @@ StoreConnection connect_store(const std::string& address, int port, bool serves,
   options.isServer = serves;
   options.waitWorkers = false;
   options.timeout = timeout;
+  auto before = open_files();
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+    watch_new_connections(before, Watched::sent);
     int real_port = store->getPort();
     return {std::move(store), real_port};
   } catch (const std::exception& error) {

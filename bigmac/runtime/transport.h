@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bigmac/common/error.h"
+#include "bigmac/runtime/group.h"
 #include "bigmac/runtime/message.h"
 
 namespace bigmac {
@@ -40,8 +41,14 @@ class Transport {
   virtual void all_reduce(torch::Tensor& values) = 0;
   void barrier();
 
+  // All of `ranks`, and only they, make the group together, groups of the same ranks in the same order. This
+  // rank must be one of them. It must not outlive the transport.
+  virtual std::unique_ptr<Group> make_group(std::vector<int> ranks) = 0;
+
   // Tells every rank that this one has failed. The first failure counts.
   virtual void fail(const std::string& reason) = 0;
+  // Throws RankFailure if a rank has failed; for whoever waits for something else.
+  virtual void check() = 0;
 };
 
 // Every rank's message, by rank; all ranks call it. Posts the receives it needs.

@@ -33,6 +33,10 @@ class UnitCheck {
                     " places does not belong to the step"));
         return false;
       }
+      if (!schedule_.step.modules[unit.module].trained && unit.phase == Phase::backward) {
+        tell(name_of(schedule_, unit) + " does not belong to the step: a frozen encoder has no backward");
+        return false;
+      }
       for (int rank = 0; rank < schedule_.ranks(); ++rank) {
         auto row = schedule_.row(rank);
         int64_t place = unit.place[rank];
@@ -128,7 +132,7 @@ std::vector<PeakLive> peak_live(const Schedule& schedule) {
         continue;
       }
       peak.units[module] = std::max(peak.units[module], live[module] + share_units[op.index]);
-      if (op.phase == Phase::forward) live[module] += share_units[op.index];
+      if (op.phase == Phase::forward && step.modules[module].trained) live[module] += share_units[op.index];
     }
   }
   return peaks;

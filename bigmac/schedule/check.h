@@ -17,7 +17,8 @@ std::vector<std::string> check(const Schedule& schedule, Sends sends = Sends::bu
 // The most that is held at once on a rank, counted along its row.
 struct PeakLive {
   // By module, in units: the size of the items whose forward has run and whose backward has not, over the
-  // largest share that a rank has of a unit (spread.h). A generator's operator holds its own share only.
+  // largest share that a rank has of a unit (spread.h). A generator's operator holds its own share only, and
+  // so does a frozen encoder's forward.
   std::vector<double> units;
   int64_t in_flight = 0;  // chunk-forwards whose backward (or weight gradient, where it is split) has not run
 

@@ -17,10 +17,15 @@ bool belongs(const Schedule& schedule, const Dependencies& dependencies, int ran
   }
   if (op.index >= schedule.shares.list.size() || op.chunk != 0) return false;
   const Share& share = schedule.shares.list[op.index];
-  bool phase_fits = op.module == Module::generator
-                        ? op.phase == Phase::generate
-                        : op.phase == Phase::forward || op.phase == Phase::backward;
-  return phase_fits && share.rank == rank && schedule.module_of(share).kind == op.module;
+  const auto& module = schedule.module_of(share);
+  return module.kind == op.module && module.runs(op.phase) && share.rank == rank;
+}
+
+std::string why_not(const Schedule& schedule, const Operator& op) {
+  if (op.module != Module::encoder || op.index >= schedule.shares.list.size()) return "";
+  const auto& module = schedule.module_of(schedule.shares.list[op.index]);
+  bool frozen = !module.trained && op.phase == Phase::backward;
+  return frozen ? concat(": '", module.name, "' is frozen and has no backward") : "";
 }
 
 std::string rows_malformed(const Schedule& schedule) {
@@ -115,7 +120,8 @@ std::vector<int32_t> find_operators(const Schedule& schedule, const Dependencies
     auto row = schedule.row(rank);
     for (size_t p = 0; p < row.size() && problems.size() < kMostProblems; ++p) {
       if (!belongs(schedule, dependencies, rank, row[p])) {
-        tell(where(schedule, rank, int64_t(p)) + " does not belong to this rank of the step");
+        tell(where(schedule, rank, int64_t(p)) + " does not belong to this rank of the step" +
+             why_not(schedule, row[p]));
         continue;
       }
       auto& position = positions[dependencies.of(rank, row[p])];
@@ -146,7 +152,8 @@ std::vector<int32_t> find_operators(const Schedule& schedule, const Dependencies
     bool encodes = schedule.module_of(schedule.shares.list[share]).kind == Module::encoder;
     if (positions[dependencies.first_of(int64_t(share))] == kNowhere)
       misses(rank, encodes ? encoder_forward(int64_t(share)) : generate(int64_t(share)));
-    if (encodes && positions[dependencies.second_of(int64_t(share))] == kNowhere)
+    if (dependencies.has_backward(int64_t(share)) &&
+        positions[dependencies.second_of(int64_t(share))] == kNowhere)
       misses(rank, encoder_backward(int64_t(share)));
   }
   return positions;

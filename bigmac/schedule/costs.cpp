@@ -24,6 +24,12 @@ std::vector<double> by_stage(const char* what, const std::vector<double>& values
 
 }  // namespace
 
+ModuleCosts costs_of_module(const Step& step, const Costs& costs, size_t n) {
+  auto cost = costs.of_module(n);
+  if (!step.modules[n].trained) cost.backward = cost.least_backward = 0;
+  return cost;
+}
+
 Durations::Durations(const Step& step, const Shares& shares, const Costs& costs)
     : chunks_(step.chunks), latency_(checked("latency", costs.latency)) {
   int64_t stages = step.stages();
@@ -59,7 +65,7 @@ Durations::Durations(const Step& step, const Shares& shares, const Costs& costs)
   }
   for (const auto& share : shares.list) {
     const auto& module = step.modules[share.module];
-    auto cost = costs.of_module(size_t(share.module));
+    auto cost = costs_of_module(step, costs, size_t(share.module));
     double size = 0;
     for (uint32_t item : shares.items_of(share)) size += module.items[item].size;
     double first = std::max(size * cost.forward, cost.least_forward);

@@ -29,6 +29,9 @@ struct Costs {
   }
 };
 
+// Of the step's module n: as given, but a frozen encoder's backward takes nothing.
+ModuleCosts costs_of_module(const Step& step, const Costs& costs, size_t n);
+
 // Costs resolved for the operators of one table. Throws InvalidInput for negative or non-finite costs, for
 // lists that are neither one value nor one a stage (or module), and for a weight part above the backward.
 class Durations {

@@ -77,6 +77,13 @@ bool Cuts::before_first_forward(const Cut& cut, int64_t first, int64_t last) con
   return true;
 }
 
+bool Cuts::is_before_first_backward(const Cut& cut, int64_t first, int64_t last) const {
+  int64_t stage = dependencies_.stages() - 1;
+  for (int64_t m = first; m < last; ++m)
+    if (cut[dependencies_.rank_of(stage)] > positions_[dependencies_.backward_of(stage, m)]) return false;
+  return true;
+}
+
 Cut Cuts::before_first_backward(Cut cut, int64_t first, int64_t last) const {
   int64_t stage = dependencies_.stages() - 1;
   auto& place = cut[dependencies_.rank_of(stage)];

@@ -37,6 +37,8 @@ class Cuts {
 
   // Whether the cut is before the first forward of these microbatches on stage 0.
   bool before_first_forward(const Cut& cut, int64_t first, int64_t last) const;
+  // The same for their first B (or I) on the last stage.
+  bool is_before_first_backward(const Cut& cut, int64_t first, int64_t last) const;
   // A cut moved later may have passed what waits for these microbatches' generator: as much of it as does
   // not need that.
   Cut before_first_backward(Cut cut, int64_t first, int64_t last) const;

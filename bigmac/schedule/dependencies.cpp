@@ -32,6 +32,7 @@ Dependencies::Dependencies(const Step& step, const Shares& shares)
     share_rank_.push_back(share.rank);
     share_encodes.push_back(module.kind == Module::encoder);
     share_generates_.push_back(module.kind == Module::generator);
+    share_has_backward_.push_back(module.runs(Phase::backward));
   }
   encoder_shares_ = inverse_of(share_microbatches_, microbatches_, share_encodes);
   generator_shares_ = inverse_of(share_microbatches_, microbatches_, share_generates_);

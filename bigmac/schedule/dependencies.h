@@ -11,7 +11,8 @@ namespace bigmac {
 //   F(s, m)  needs F(s-1, m), or on stage 0 the encoder F of every share with an item of m
 //   B(s, m)  needs F(s, m) and B(s+1, m), or on the last stage G of every share with an item of m
 //   I(s, m)  and W(s, m), where B(s, m) is split: I needs what B needs, W needs I(s, m)
-//   encoder F(share) needs nothing; encoder B(share) needs its F and B(0, m) of every m it has items of
+//   encoder F(share) needs nothing; encoder B(share) needs its F and B(0, m) of every m it has items of; a
+//   frozen encoder has no B, and nothing goes back to it
 //   G(share) needs F(last stage, m) of every m it has items of
 //
 // This is the only definition of a dependency: the checker, the simulator, the plan of messages, the executor
@@ -19,7 +20,7 @@ namespace bigmac {
 //
 // Operators have dense ids: backbone forwards by stage and microbatch; backwards likewise, I in the place of
 // B; W likewise, where the step splits backwards; then the first operator (F or G) of each share, and the
-// second (B) of each.
+// second (B) of each, also where a generator's or frozen encoder's share has none.
 class Dependencies {
  public:
   explicit Dependencies(const Schedule& schedule) : Dependencies(schedule.step, schedule.shares) {}
@@ -60,6 +61,8 @@ class Dependencies {
   std::span<const int32_t> generator_shares(int64_t m) const { return generator_shares_[m]; }
   std::span<const int32_t> microbatches_of(int64_t share) const { return share_microbatches_[share]; }
   int rank_of_share(int64_t share) const { return share_rank_[share]; }
+  // Whether the share's gradient comes back to it: an encoder's that is trained.
+  bool has_backward(int64_t share) const { return share_has_backward_[share] != 0; }
 
   // Calls visit(id, rank) for each.
   template <class Visit>
@@ -82,7 +85,7 @@ class Dependencies {
   int64_t chunks_, stages_, microbatches_, shares_;
   int64_t first_backward_, first_weight_, first_share_, count_;
   std::vector<int32_t> rank_of_, chunk_of_, stage_of_, share_rank_;
-  std::vector<uint8_t> share_generates_;
+  std::vector<uint8_t> share_generates_, share_has_backward_;
   Lists share_microbatches_, encoder_shares_, generator_shares_;
 };
 
@@ -135,7 +138,8 @@ void Dependencies::for_each_receiver(int rank, const Operator& op, Visit&& visit
       if (s > 0)
         visit(backward_of(s - 1, m), rank_of_[s - 1]);
       else
-        for (int32_t share : encoder_shares(m)) visit(second_of(share), share_rank_[share]);
+        for (int32_t share : encoder_shares(m))
+          if (has_backward(share)) visit(second_of(share), share_rank_[share]);
     }
   } else if (op.phase == Phase::forward) {
     for (int32_t of : microbatches_of(op.index)) visit(forward_of(0, of), rank_of_[0]);

@@ -59,7 +59,7 @@ std::vector<double> busiest_by_ranks(const Step& step, const Costs& costs, Modul
         shares_of(only, kind == Module::encoder ? RankSplit{ranks, 0, 0} : RankSplit{0, 0, ranks});
     std::vector<double> busy(size_t(ranks), 0);
     for (const auto& share : shares.list) {
-      auto cost = costs.of_module(size_t(share.module));
+      auto cost = costs_of_module(step, costs, size_t(share.module));
       for (uint32_t item : shares.items_of(share))
         busy[share.rank] += step.modules[share.module].items[item].size * (cost.forward + cost.backward);
     }
@@ -116,11 +116,16 @@ Schedule disttrain_schedule(const Step& declared, const RankSplit& split) {
       for (int32_t share : shares)
         if (out.shares.list[share].rank == rank) out.operators.push_back(make(share));
     };
+    auto add_backwards = [&](int64_t m) {
+      for (int32_t share : dependencies.encoder_shares(m))
+        if (out.shares.list[share].rank == rank && dependencies.has_backward(share))
+          out.operators.push_back(encoder_backward(share));
+    };
     int64_t stage = rank - split.encoder, behind = split.backbone + (generates ? 1 : 0);
     if (rank < split.encoder)
       add_row(
           behind, [&](int64_t m) { add_shares(dependencies.encoder_shares(m), encoder_forward); },
-          [&](int64_t m) { add_shares(dependencies.encoder_shares(m), encoder_backward); });
+          add_backwards);
     else if (stage < split.backbone)
       add_row(
           behind - stage - 1, [&](int64_t m) { out.operators.push_back(backbone_forward(0, m)); },

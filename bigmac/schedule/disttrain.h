@@ -16,7 +16,9 @@ struct RankSplit {
 // Disjoint ranks for encoders, backbone and generators, as in DistTrain (Zhang et al. 2024): one 1F1B
 // pipeline through all of them, in which the encoders are the first stage and the generators the last. A
 // module's ranks share the items of one microbatch, longest first. The backbone has one stage a rank; its
-// cost is that of the step's own stages, evenly spread over fewer.
+// cost is that of the step's own stages, evenly spread over fewer. Ranks that have frozen encoders only run
+// forwards and wait for nothing: where they are faster than the backbone, their outputs wait on its first
+// rank.
 Schedule disttrain_schedule(const Step& step, const RankSplit& split);
 
 // The split of the step's P ranks with the shortest step at these costs; of equals, the one with most

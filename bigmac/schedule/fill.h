@@ -21,7 +21,8 @@ inline constexpr int64_t kAllPasses = 1'000'000;
 // What holds, whatever the items:
 //
 //   rows    the backbone's operators keep the base's order (with a generator, of the base that turns behind)
-//   memory  a rank holds at most W + 1 units of each encoder (warmup_units in nest.h, unit_sizes in spread.h)
+//   memory  a rank holds at most W + 1 units of each encoder (W: nest.h, unit_sizes: spread.h); of a frozen
+//           one it holds none, and as much of what it made waits for stage 0 at most, at `nominal` costs
 //   safety  operators are put down in an order in which they could run one at a time, even when sends block
 //   time    never longer than nested_schedule's table, with `nominal` costs
 //

@@ -61,7 +61,7 @@ FillPass::FillPass(const Filling& filling, const Stretch& stretch, const FillRul
   for (int32_t to : backbone_.receivers)
     if (to != kNone) inputs_[to].missing = 1;
   for (const auto& item : filling.items) {
-    left_ += item.encoder ? 2 : 1;
+    left_ += item.encoder && item.trained ? 2 : 1;
     int32_t needed_by = (item.encoder ? backbone_.first_forward : backbone_.last_backward)[item.microbatch];
     order_.expect_item(needed_by);
     ++inputs_[needed_by].missing;
@@ -292,6 +292,7 @@ void FillPass::complete_backbone(int rank, const Operator& op) {
   if (int32_t to = backbone_.receivers[next_[rank] - 1]; to != kNone) wake_for(to, receiver_rank(rank, op));
   int64_t stage = dependencies.stage(rank, op.chunk);
   double end = free_[rank];
+  if (op.phase == Phase::forward && stage == 0) let_go_outputs(op.index);
   if (op.phase == Phase::forward && stage + 1 == dependencies.stages()) {
     auto shares = dependencies.generator_shares(op.index);
     forward_ended_[op.index] = end;
@@ -300,9 +301,20 @@ void FillPass::complete_backbone(int rank, const Operator& op) {
   } else if (gives_input_gradient(op.phase) && stage == 0) {
     backward_ended_[op.index] = end;
     for (int32_t share : dependencies.encoder_shares(op.index)) {
+      if (!dependencies.has_backward(share)) continue;
       backwards_[owner_[share]].push_back(share);
       wake(owner_[share], end + way(rank, owner_[share]));
     }
+  }
+}
+
+// Stage 0 has taken what frozen encoders made of a microbatch.
+void FillPass::let_go_outputs(int64_t m) {
+  for (int32_t share : filling_.dependencies.encoder_shares(m)) {
+    const auto& item = filling_.items[share];
+    if (item.trained) continue;
+    live_[live_at(owner_[share], item)] -= item.size;
+    wake(owner_[share], now_);
   }
 }
 

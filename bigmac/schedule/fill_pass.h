@@ -86,6 +86,7 @@ class FillPass {
   void next_time();
   void complete(int rank);
   void complete_backbone(int rank, const Operator& op);
+  void let_go_outputs(int64_t m);
   bool decide_forced();
   void wake_for(int32_t offset, int rank);
   void wake(int rank, double time);
@@ -120,7 +121,7 @@ class FillPass {
   SafeOrder order_;
 
   std::vector<int32_t> owner_;      // by item
-  std::vector<double> live_;        // by rank and module: size
+  std::vector<double> live_;        // by rank and module: size that is held, or waits for stage 0 if frozen
   std::vector<double> assigned_;    // by rank
   std::vector<int32_t> following_;  // by encoder item: the one to look at behind it
   int32_t cursor_;                  // the first that has not been taken

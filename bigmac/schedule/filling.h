@@ -16,9 +16,10 @@ struct Filling {
     int32_t module;
     int32_t unit;
     bool encoder;
+    bool trained;
     double size;
     double first;   // what its F or G takes
-    double second;  // its B
+    double second;  // its B; 0 where it has none
   };
 
   const Step& step() const { return backbone.table.step; }
@@ -30,11 +31,12 @@ struct Filling {
   std::vector<Item> items;
   std::vector<double> units;   // by module: the size of a unit
   std::vector<double> limits;  // by module: the size that one rank may hold, W + 1 units
-  double capacity = 0;         // what all ranks may hold of all encoders, in units
+  // What all ranks may hold of all encoders, and of frozen ones have waiting for stage 0, in units.
+  double capacity = 0, waiting_capacity = 0;
 
   double mean_work = 0;         // of a rank, items and backbone
   double shortest = 0;          // no step is shorter: mean_work, or the backbone alone
-  double longest_backward = 0;  // of the encoders' items
+  double longest_backward = 0;  // of the encoders' items; where all are frozen, the longest forward
 };
 
 }  // namespace bigmac

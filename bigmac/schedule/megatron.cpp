@@ -49,7 +49,7 @@ Schedule megatron_schedule(const Step& step) {
       out.operators.push_back(op);
       if (hands_back && stage == 0)
         for (int32_t share : dependencies.encoder_shares(op.index))
-          out.operators.push_back(encoder_backward(share));
+          if (dependencies.has_backward(share)) out.operators.push_back(encoder_backward(share));
     }
     out.row_begin.push_back(int64_t(out.operators.size()));
   }

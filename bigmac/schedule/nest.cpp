@@ -32,8 +32,10 @@ class Placer {
       place_generator();
     else if (step_.arrangement == Arrangement::three_phase)
       place_around();
-    else
+    else if (step_.modules[module].trained)
       place_encoder();
+    else
+      place_frozen();
   }
 
   int64_t warmup_units(int32_t module) {
@@ -42,16 +44,24 @@ class Placer {
   }
 
   // All ranks take the units in one order, so units that share a cut cannot cross either. A moved cut may lie
-  // beyond the next unit's; then that unit moves with it.
+  // beyond the next unit's; then that unit moves with it, or, where it would come too late for what needs it,
+  // stands before it. The larger and the smaller of two consistent cuts, rank by rank, are consistent too.
   std::vector<Placement> take() {
     std::stable_sort(placements_.begin(), placements_.end(),
                      [](const Placement& a, const Placement& b) { return a.time < b.time; });
-    for (size_t i = 1; i < placements_.size(); ++i)
-      for (int64_t rank = 0; rank < step_.ranks; ++rank) {
-        auto& place = placements_[i].unit.place[rank];
-        place = std::max(place, placements_[i - 1].unit.place[rank]);
+    std::vector<Placement> taken;
+    taken.reserve(placements_.size());
+    for (auto& placement : placements_) {
+      auto& cut = placement.unit.place;
+      auto at = taken.end();
+      while (at != taken.begin() && is_too_late(std::prev(at)->unit.place, placement.unit)) --at;
+      for (size_t rank = 0; rank < cut.size(); ++rank) {
+        if (at != taken.end()) cut[rank] = std::min(cut[rank], at->unit.place[rank]);
+        if (at != taken.begin()) cut[rank] = std::max(cut[rank], std::prev(at)->unit.place[rank]);
       }
-    return std::move(placements_);
+      taken.insert(at, std::move(placement));
+    }
+    return taken;
   }
 
  private:
@@ -59,6 +69,15 @@ class Placer {
     module_ = module;
     size_ = step_.unit_size(step_.modules[module].kind);
     units_ = (step_.microbatches + size_ - 1) / size_;
+  }
+
+  // Whether behind this cut the unit's outputs come behind what needs them.
+  bool is_too_late(const Cut& cut, const Unit& unit) {
+    if (unit.phase == Phase::backward) return false;
+    choose(unit.module);
+    auto [first, last] = span(unit.index);
+    return unit.phase == Phase::forward ? !cuts_.before_first_forward(cut, first, last)
+                                        : !cuts_.is_before_first_backward(cut, first, last);
   }
 
   Span span(int64_t unit) const { return {unit * size_, std::min((unit + 1) * size_, step_.microbatches)}; }
@@ -78,7 +97,7 @@ class Placer {
   void place_around() {
     for (int64_t u = 0; u < units_; ++u) {
       add(Phase::forward, u, kBeforeAll, cuts_.at(kBeforeAll));
-      add(Phase::backward, u, kBehindAll, cuts_.at(kBehindAll));
+      if (step_.modules[module_].trained) add(Phase::backward, u, kBehindAll, cuts_.at(kBehindAll));
     }
   }
 
@@ -94,14 +113,21 @@ class Placer {
     return behind;
   }
 
+  // As late as what needs it lets it.
+  void place_by_need(int64_t unit) {
+    auto [first, last] = span(unit);
+    double time = unit == 0 ? kBeforeAll : cuts_.first_forward_starts(first, last) - 1;
+    add(Phase::forward, unit, time, cuts_.shrunk(cuts_.at(time)));
+  }
+
+  void place_frozen() {
+    for (int64_t u = 0; u < units_; ++u) place_by_need(u);
+  }
+
   void place_encoder() {
     std::vector<Cut> behind = behind_units();
     int64_t ahead = warmup_units(behind);
-    for (int64_t u = 0; u < ahead; ++u) {
-      auto [first, last] = span(u);
-      double time = u == 0 ? kBeforeAll : cuts_.first_forward_starts(first, last) - 1;
-      add(Phase::forward, u, time, cuts_.shrunk(cuts_.at(time)));
-    }
+    for (int64_t u = 0; u < ahead; ++u) place_by_need(u);
     for (int64_t u = 0; u < units_; ++u) {
       add(Phase::backward, u, done(u), behind[u]);
       if (u + ahead < units_) add(Phase::forward, u + ahead, done(u), behind[u]);
@@ -224,7 +250,7 @@ std::vector<int64_t> warmup_units(const Step& step, const Costs& nominal) {
   for (size_t n = 0; n < units.size(); ++n) {
     const auto& module = step.modules[n];
     if (module.kind != Module::encoder) continue;
-    int64_t least = placer.warmup_units(int32_t(n));
+    int64_t least = module.trained ? placer.warmup_units(int32_t(n)) : 1;
     units[n] = module.warmup_units == 0 ? std::max(least, kWarmupUnits) : module.warmup_units;
   }
   return units;

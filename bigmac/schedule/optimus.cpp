@@ -62,6 +62,7 @@ struct Place {
 // An encoder's item as a share of its own.
 struct Placed {
   uint32_t microbatch;
+  bool has_backward;
   double forward_takes, backward_takes;
   int32_t rank;
   Place forward, backward;
@@ -109,7 +110,8 @@ class Filler {
   void place_backwards() {
     int root = rank_of_stage(step_, 0);
     std::vector<std::vector<uint32_t>> by_rank(step_.ranks);
-    for (uint32_t i = 0; i < items_.size(); ++i) by_rank[items_[i].rank].push_back(i);
+    for (uint32_t i = 0; i < items_.size(); ++i)
+      if (items_[i].has_backward) by_rank[items_[i].rank].push_back(i);
     std::vector<std::list<uint32_t>> left;
     for (auto& list : by_rank) {
       std::stable_sort(list.begin(), list.end(),
@@ -167,6 +169,7 @@ Shares make_shares(const Step& step, const Bubbles& bubbles, const Costs& nomina
     const Share& share = shares.list[n];
     uint32_t microbatch = step.modules[share.module].items[shares.items[share.first]].microbatch;
     items.push_back({microbatch,
+                     step.modules[share.module].trained,
                      durations(share.rank, encoder_forward(n)),
                      durations(share.rank, encoder_backward(n)),
                      share.rank,
@@ -194,9 +197,10 @@ Schedule assemble(const Schedule& base, const Shares& shares, const std::vector<
   std::vector<std::vector<Inserted>> inserted(base.ranks());
   for (uint32_t n = 0; n < items.size(); ++n) {
     auto& list = inserted[items[n].rank];
+    list.push_back({items[n].forward, encoder_forward(n)});
+    if (!items[n].has_backward) continue;
     Place backward = items[n].backward;
     if (backward.position == Place::kOutside) backward.position = int64_t(base.row(items[n].rank).size());
-    list.push_back({items[n].forward, encoder_forward(n)});
     list.push_back({backward, encoder_backward(n)});
   }
   for (auto n = uint32_t(items.size()); n < out.shares.list.size(); ++n) {

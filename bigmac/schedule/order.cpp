@@ -14,9 +14,9 @@ constexpr double kNegligible = 0.01;
 using Units = std::vector<std::vector<uint32_t>>;
 
 // Where no costs are given, items count by their size alone.
-double cost_of(const Costs& costs, size_t module) {
+double cost_of(const Step& step, const Costs& costs, size_t module) {
   if (costs.modules.empty()) return 1;
-  auto cost = costs.of_module(module);
+  auto cost = costs_of_module(step, costs, module);
   return cost.forward + cost.backward;
 }
 
@@ -26,7 +26,7 @@ std::vector<UnitLoss> losses(const Step& step, const Costs& costs) {
   const auto& list = shares.list;
   for (size_t first = 0, last; first < list.size(); first = last) {
     auto& loss = out[list[first].module];
-    double cost = cost_of(costs, size_t(list[first].module)), slowest = 0, sum = 0;
+    double cost = cost_of(step, costs, size_t(list[first].module)), slowest = 0, sum = 0;
     for (last = first;
          last < list.size() && list[last].module == list[first].module && list[last].unit == list[first].unit;
          ++last) {
@@ -149,7 +149,8 @@ std::vector<uint32_t> balanced_order(const Step& step, const Costs& costs) {
   std::vector<double> held(as_is.size(), 0);  // encoder work of each microbatch
   for (size_t n = 0; n < step.modules.size(); ++n) {
     if (step.modules[n].kind == Module::generator && step.has(Module::encoder)) continue;
-    for (const auto& item : step.modules[n].items) held[item.microbatch] += item.size * cost_of(costs, n);
+    for (const auto& item : step.modules[n].items)
+      held[item.microbatch] += item.size * cost_of(step, costs, n);
   }
   const auto& module = step.modules[worst];
   bool splits = loss(by_module[worst]) <= kNegligible * by_module[worst].mean;

@@ -31,6 +31,10 @@ void check_module(const Step& step, const NestedModule& module) {
   auto where = concat("[schedule] module '", module.name, "'");
   if (module.kind == Module::backbone)
     throw InvalidInput(where + " must be an encoder or a generator; the backbone is the step's own");
+  if (module.kind == Module::generator && !module.trained)
+    throw InvalidInput(where +
+                       " is a generator and cannot be frozen (trained = false): its forward and backward are "
+                       "one operator, because gradients pass through it to the backbone");
   if (module.warmup_units < 0)
     throw InvalidInput(concat(where,
                               ": warm-up units (W) must be at least 1, or 0 for as many as it takes, got ",

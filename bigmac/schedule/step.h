@@ -38,13 +38,23 @@ struct Item {
   bool operator==(const Item&) const = default;
 };
 
-// An encoder or a generator. It is replicated (or sharded) over the ranks, so any rank can run any item.
+// An encoder or a generator. A generator is always trained: gradients pass through it to the backbone, so
+// its forward and backward are one operator. It is replicated (or sharded) over the ranks, so any rank can
+// run any item.
 struct NestedModule {
   std::string name;               // "image"
   Module kind = Module::encoder;  // or generator
   std::vector<Item> items;        // in order of microbatch; their order is their number
-  int64_t warmup_units = 0;  // W, encoder units ahead of their backward; 0: 3, or more where it takes more
+  // W, encoder units ahead of their backward (of a frozen encoder, which only fill.h counts: ahead of stage
+  // 0's forward); 0: 3, or more where it takes more.
+  int64_t warmup_units = 0;
+  bool trained = true;  // false: a frozen encoder, which has no backward; nothing is kept for one
 
+  // Whether its shares have such an operator: F and B; of a frozen encoder F alone; of a generator G.
+  bool runs(Phase phase) const {
+    if (kind == Module::generator) return phase == Phase::generate;
+    return phase == Phase::forward || (phase == Phase::backward && trained);
+  }
   bool operator==(const NestedModule&) const = default;
 };
 

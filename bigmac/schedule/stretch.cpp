@@ -30,9 +30,9 @@ class Arrivals {
   double sum_ = 0;
 };
 
-// Of one microbatch: work, and sizes in units.
+// Of one microbatch: work, and sizes in units, those of frozen encoders apart.
 struct Load {
-  double forward = 0, backward = 0, generate = 0, units = 0;
+  double forward = 0, backward = 0, generate = 0, units = 0, frozen = 0;
 };
 
 std::vector<Load> loads_of(const Filling& filling) {
@@ -45,7 +45,7 @@ std::vector<Load> loads_of(const Filling& filling) {
     }
     load.forward += item.first;
     load.backward += item.second;
-    load.units += item.size / filling.units[item.module];
+    (item.trained ? load.units : load.frozen) += item.size / filling.units[item.module];
   }
   return loads;
 }
@@ -53,8 +53,12 @@ std::vector<Load> loads_of(const Filling& filling) {
 // The microbatches from the first on that have been taken so far.
 struct Prefix {
   size_t next = 0;
-  double work = 0, units = 0;
+  double work = 0, units = 0, frozen = 0;
 };
+
+bool has_room(double units, double capacity) {
+  return units <= capacity * (1 + kRounding);
+}
 
 // What remains when the backbone has ended: the slowest rank's encoder backwards of the last microbatch.
 double tail_of(const Filling& filling) {
@@ -99,7 +103,7 @@ Flow::Flow(const Filling& filling) {
   auto samples = size_t(count) + 2;
   idle = idle_of(filling, width, samples);
 
-  Arrivals forwards_due, units_due, generators_due, backwards_free, units_free, generators_free;
+  Arrivals forwards_due, units_due, generators_due, backwards_free, units_free, generators_free, frozen_free;
   for (size_t m = 0; m < loads.size(); ++m) {
     double due = backbone.starts[backbone.first_forward[m]],
            gradient = backbone.ends[backbone.first_backward[m]];
@@ -107,6 +111,7 @@ Flow::Flow(const Filling& filling) {
     units_due.add(due, loads[m].units);
     backwards_free.add(gradient, loads[m].backward);
     units_free.add(gradient, loads[m].units);
+    frozen_free.add(backbone.ends[backbone.first_forward[m]], loads[m].frozen);
     generators_due.add(backbone.starts[backbone.last_backward[m]], loads[m].generate);
     generators_free.add(backbone.ends[backbone.last_forward[m]], loads[m].generate);
   }
@@ -114,13 +119,15 @@ Flow::Flow(const Filling& filling) {
   Prefix fits, must_leave;
   for (size_t i = 0; i < samples; ++i) {
     double moment = double(i) * width, soon = moment + width / 2, now = moment + rounding;
-    double let_go = units_free.until(now), held = units_due.until(soon);
+    double let_go = units_free.until(now), held = units_due.until(soon), taken = frozen_free.until(now);
     while (fits.next < loads.size() &&
-           fits.units + loads[fits.next].units - let_go <= filling.capacity * (1 + kRounding)) {
+           has_room(fits.units + loads[fits.next].units - let_go, filling.capacity) &&
+           has_room(fits.frozen + loads[fits.next].frozen - taken, filling.waiting_capacity)) {
       fits.units += loads[fits.next].units;
+      fits.frozen += loads[fits.next].frozen;
       fits.work += loads[fits.next++].forward;
     }
-    while (must_leave.next < loads.size() && held - must_leave.units > filling.capacity * (1 + kRounding)) {
+    while (must_leave.next < loads.size() && !has_room(held - must_leave.units, filling.capacity)) {
       must_leave.units += loads[must_leave.next].units;
       must_leave.work += loads[must_leave.next++].backward;
     }

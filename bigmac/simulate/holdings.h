@@ -95,8 +95,13 @@ template <class Started, class Arrived>
 void Holdings::let_go(int rank, const Operator& op, Started&& started, Arrived&& arrived) const {
   const auto& of = dependencies_;
   if (op.module != Module::backbone) {
-    if (op.phase == Phase::forward) return;
     const Share& share = schedule_.shares.list[op.index];
+    if (op.phase == Phase::forward) {
+      // A frozen encoder keeps nothing for a backward.
+      if (!of.has_backward(op.index) && item_[op.index] > 0)
+        started(Held::item, share.module, item_[op.index], share.count, of.first_of(op.index));
+      return;
+    }
     bool generates = op.phase == Phase::generate;
     int64_t first = of.first_of(op.index), own = generates ? first : of.second_of(op.index);
     if (item_[op.index] > 0) started(Held::item, share.module, item_[op.index], share.count, first);

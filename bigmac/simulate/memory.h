@@ -30,12 +30,13 @@ struct Bytes {
                                       // since both need it: what recompute brings back
   std::vector<double> forward_work{0};  // more while a forward runs
   std::vector<double> item{};       // by Step::modules: of an item of size 1, from its forward's start to its
-                                    // backward's end; a generator's while its operator runs
+                                    // backward's end; a generator's while its operator runs, a frozen
+                                    // encoder's while its forward runs
   std::vector<double> item_work{};  // by Step::modules, more while a backward or generator operator runs
   // By Step::modules: what an item of size 1 hands over, whatever rank it comes from.
   //   encoder    its output lies on the rank of stage 0 from the encoder's end to the end of its microbatch's
   //              forward there; its gradient on the encoder's rank from the end of stage 0's backward (or I)
-  //              to the end of the encoder's
+  //              to the end of the encoder's; a frozen one gets none
   //   generator  its input lies on the generator's rank from the end of the last stage's forward to the end
   //              of the generator's operator; the gradient on the rank of the last stage from there to the
   //              end of the backward (or I)

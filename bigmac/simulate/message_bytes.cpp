@@ -48,8 +48,8 @@ MessageBytes::MessageBytes(const Schedule& schedule, const Dependencies& depende
     double bytes = 0;
     for (uint32_t item : schedule.shares.items_of(share)) {
       double of_item = module.items[item].size * of_one;
-      list[size_t(module.items[item].microbatch * ranks_ + share.rank)] += of_item;
       bytes += of_item;
+      if (module.trained) list[size_t(module.items[item].microbatch * ranks_ + share.rank)] += of_item;
     }
     share_.push_back(bytes);
   }

@@ -24,9 +24,9 @@ double longest_chain(const Schedule& schedule, const Durations& durations) {
   };
   auto visit_shares = [&](Phase phase) {
     for (size_t share = 0; share < schedule.shares.list.size(); ++share) {
-      Module kind = schedule.module_of(schedule.shares.list[share]).kind;
-      if ((kind == Module::generator) == (phase == Phase::generate))
-        visit(schedule.shares.list[share].rank, {uint32_t(share), 0, kind, phase});
+      const auto& module = schedule.module_of(schedule.shares.list[share]);
+      if (module.runs(phase))
+        visit(schedule.shares.list[share].rank, {uint32_t(share), 0, module.kind, phase});
     }
   };
   auto visit_stage = [&](int64_t s, Phase phase) {

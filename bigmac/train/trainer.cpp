@@ -1,107 +1,334 @@
 #include "bigmac/train/trainer.h"
 
-#include <torch/torch.h>
+#include <cmath>
+#include <random>
+#include <set>
 
 #include "bigmac/runtime/gather.h"
+#include "bigmac/runtime/sub_transport.h"
 #include "bigmac/schedule/make.h"
 #include "bigmac/schedule/order.h"
+#include "bigmac/system/ties.h"
+#include "bigmac/train/optimizer.h"
+#include "bigmac/train/reducer.h"
 
 namespace bigmac::train {
+namespace {
 
-Step declare_step(const Config& config, const data::Batch& batch) {
-  std::vector<Item> pictures, targets;
-  for (size_t m = 0; m < batch.microbatches.size(); ++m) {
-    const auto& microbatch = batch.microbatches[m];
-    pictures.insert(pictures.end(), size_t(microbatch.picture_count()), {uint32_t(m), picture_size(config)});
-    targets.insert(targets.end(), size_t(microbatch.target_count()), {uint32_t(m), target_size(config)});
-  }
-  return with_items(step_of(config), config, std::move(pictures), std::move(targets));
+constexpr const char* kStates = "optimizer/";
+
+std::vector<int> range(int first, int count, int stride = 1) {
+  std::vector<int> numbers;
+  for (int i = 0; i < count; ++i) numbers.push_back(first + i * stride);
+  return numbers;
 }
 
-Costs nominal_costs(const Config& config, const data::Batch& batch) {
-  const auto& b = config.backbone;
-  const auto& e = config.encoder;
-  const auto& g = config.generator;
-  double tokens = 0;
-  for (const auto& microbatch : batch.microbatches) tokens += double(microbatch.tokens.numel());
-  tokens /= double(batch.microbatches.size());
-  int64_t attention = b.hidden * b.head_dim * (2 * b.heads + 2 * b.kv_heads);
-  double stage =
-      tokens * double(b.layers * (attention + 3 * b.hidden * b.ffn)) / double(config.pp * config.vpp);
-  double patch = double(e.layers * e.hidden * (4 * e.hidden + 3 * e.ffn)) / stage;
-  double drawn = double(g.layers * g.hidden * (4 * g.hidden + 2 * g.ffn)) / stage;
-  return {.forward = {1}, .backward = {2}, .weight = {}, .modules = {{patch, 2 * patch}, {drawn, 2 * drawn}}};
+int64_t elements(const std::vector<Parameter>& parameters) {
+  int64_t count = 0;
+  for (const auto& parameter : parameters) count += parameter.leaves[0].numel();
+  return count;
 }
 
-Trainer::Trainer(const Config& config, const data::Dataset& dataset, Transport& transport,
+// A number from 1 to 2^62, the same on all ranks.
+uint64_t draw_together(Group& everyone) {
+  auto drawn = torch::zeros({1}, torch::kInt64);
+  if (std::random_device random; everyone.index() == 0)
+    drawn[0] = int64_t((uint64_t{random()} << 30 ^ random()) + 1);
+  everyone.start_all_reduce(drawn)->wait();
+  return uint64_t(drawn.item<int64_t>());
+}
+
+// File systems of several hosts may show a new folder on one of them before the others.
+void expect_same_step(Group& everyone, int64_t step) {
+  auto steps = torch::zeros({everyone.size()}, torch::kInt64);
+  steps[everyone.index()] = step;
+  everyone.start_all_reduce(steps)->wait();
+  for (int rank = 0; rank < everyone.size(); ++rank)
+    if (auto other = steps[rank].item<int64_t>(); other != steps[0].item<int64_t>())
+      throw Failure(concat("the newest checkpoint that rank ", rank, " sees is of step ", other,
+                           ", rank 0's is of step ", steps[0].item<int64_t>(),
+                           "; all ranks must see one file system"));
+}
+
+}  // namespace
+
+Trainer::Trainer(const System& system, Batches batches, const TrainOptions& options, Transport& world,
                  std::shared_ptr<MemoryLedger> ledger)
-    : config_(config),
-      dataset_(dataset),
-      transport_(transport),
-      ledger_(std::move(ledger)),
-      model_(config, transport.rank()),
-      gradients_(transport, model_.parameters()),
-      optimizer_(config.optimizer, model_.parameters()) {}
+    : system_(system),
+      batches_(std::move(batches)),
+      options_(options),
+      world_(world),
+      ledger_(std::move(ledger)) {
+  check_options(options_, system_);
+  if (world_.size() != options_.ranks())
+    throw InvalidInput(concat("[train] ", options_.pp, " pipeline ranks and ", options_.dp, " replicas take ",
+                              options_.ranks(), " ranks, there are ", world_.size()));
+  int pp = int(options_.pp), replica = world_.rank() / pp;
+  pipeline_ = make_sub_transport(world_, range(replica * pp, pp));
+  everyone_ = world_.make_group(range(0, world_.size()));
+  auto step = step_of(options_, system_);
+  auto cut = make_cut(system_.backbone(), step.stages(), options_.cut);
+  model_ = std::make_unique<SystemModel>(
+      system_, step, std::move(cut), pipeline_->rank(),
+      SystemModelOptions{{device_of(options_.device, world_.rank()), dtype_from_name(options_.dtype)},
+                         options_.seed,
+                         options_.trained,
+                         options_.recompute});
+  check_patterns();
+  int64_t held = elements(model_->tied_parameters());
+  for (int chunk = 0; chunk < model_->chunks(); ++chunk) held += elements(model_->parameters_of_chunk(chunk));
+  auto backbone = torch::full({1}, double(held), torch::kFloat64);
+  everyone_->start_all_reduce(backbone)->wait();
+  stage_elements_ = std::max(1.0, backbone.item<double>() / double(options_.dp * step.stages()));
+  make_units();
+  optimizer_ = std::make_unique<Optimizer>(options_.optimizer, units_);
+  if (!options_.checkpoints.empty())
+    writer_ = std::make_unique<CheckpointWriter>(
+        CheckpointOptions{options_.checkpoints, int(options_.keep_checkpoints), draw_together(*everyone_)},
+        world_.rank(), world_.size());
+}
+
+Trainer::~Trainer() = default;
+
+// Every pattern must name a parameter of some rank.
+void Trainer::check_patterns() {
+  std::vector<std::string> patterns = options_.trained.freeze;
+  patterns.insert(patterns.end(), options_.trained.train.begin(), options_.trained.train.end());
+  if (patterns.empty()) return;
+  auto found = torch::zeros({int64_t(patterns.size())}, torch::kInt64);
+  for (const auto& parameter : model_->parameters())
+    for (size_t i = 0; i < patterns.size(); ++i)
+      if (matches(patterns[i], parameter.name)) found[int64_t(i)] += 1;
+  everyone_->start_all_reduce(found)->wait();
+  for (size_t i = 0; i < patterns.size(); ++i)
+    if (found[int64_t(i)].item<int64_t>() == 0)
+      throw InvalidInput(concat("[train] '", patterns[i], "' matches no parameter; names look like '",
+                                model_->parameters().front().name, "'"));
+}
+
+void Trainer::make_units() {
+  int pp = int(options_.pp), dp = int(options_.dp), rank = pipeline_->rank();
+  std::vector<Reducer::Unit> reduced;
+  auto sharding_of = [&](const std::string& module) {
+    auto found = options_.shard.find(module);
+    return found == options_.shard.end() ? Sharding::replicated : found->second;
+  };
+  auto add = [&](std::string name, const std::vector<Parameter>& parameters, const std::vector<int>& ranks,
+                 UnitOptions options, UnitPlace place) {
+    units_.push_back(std::make_unique<ParameterUnit>(std::move(name), parameters, world_.make_group(ranks),
+                                                     std::move(options)));
+    reduced.push_back({units_.back().get(), place});
+  };
+  const auto& backbone = system_.backbone();
+  for (int chunk = 0; chunk < model_->chunks(); ++chunk)
+    add(concat(backbone.name, " chunk ", chunk), model_->parameters_of_chunk(chunk), range(rank, dp, pp),
+        {sharding_of(backbone.name)}, {Module::backbone, chunk});
+  // Tied parameters by the pipeline ranks that hold them.
+  Dependencies placed(step_of(options_, system_), {});
+  std::map<std::set<int>, std::set<std::string>> holders;
+  for (const auto& [name, parts] : tied_parts(backbone)) {
+    std::set<int> ranks;
+    for (int64_t part : parts) ranks.insert(placed.rank_of(model_->cut().stage_of(part)));
+    holders[ranks].insert(name);
+  }
+  for (const auto& [stages, names] : holders) {
+    if (!stages.contains(rank)) continue;
+    std::vector<int> ranks;
+    for (int replica = 0; replica < dp; ++replica)
+      for (int stage : stages) ranks.push_back(replica * pp + stage);
+    std::vector<Parameter> tied;
+    for (const auto& parameter : model_->tied_parameters())
+      if (names.contains(parameter.name)) tied.push_back(parameter);
+    add(backbone.name + " tied", tied, ranks, {sharding_of(backbone.name)}, {Module::backbone, -1});
+  }
+  for (size_t n = 0; n < system_.modules().size(); ++n) {
+    const auto& module = system_.modules()[n];
+    // Full sharding: over the ranks of a replica, which gather together.
+    UnitOptions options{sharding_of(module.name), options_.gather};
+    bool full = options.sharding == Sharding::full;
+    int first = world_.rank() - rank;
+    if (full && dp > 1) options.replicas = world_.make_group(range(rank, dp, pp));
+    add(module.name, model_->parameters_of_module(int(n)), full ? range(first, pp) : range(0, world_.size()),
+        std::move(options), {module.kind, int(n)});
+  }
+  reducer_ = std::make_unique<Reducer>(reduced, options_.gather);
+}
+
+// Places are looked for as if every parameter took part alike: a module's items of a mean microbatch take as
+// much beside a stage as it has parameters.
+Costs Trainer::nominal_costs(const Batch& batch) const {
+  Costs costs;
+  costs.forward = stage_costs(system_.backbone(), model_->cut(), options_.cut);
+  costs.backward = costs.forward;
+  for (auto& backward : costs.backward) backward *= 2;
+  for (size_t n = 0; n < system_.modules().size(); ++n) {
+    double size = 0;
+    for (const auto& item : batch.step_items(system_, int(n))) size += item.size;
+    double share = double(elements(model_->parameters_of_module(int(n)))) / stage_elements_;
+    double each = size > 0 ? share * double(options_.microbatches) / size : 0;
+    costs.modules.push_back(
+        {each, model_->is_trained(int(n)) || system_.modules()[n].kind == Module::generator ? 2 * each : 0});
+  }
+  return costs;
+}
 
 StepFigures Trainer::compute_gradients(int64_t step) {
-  auto batch = data::make_batch(dataset_, config_.batch, step);
-  auto nominal = nominal_costs(config_, batch);
-  auto declared = declare_step(config_, batch);
-  if (config_.order == Order::balanced) declared = reordered(declared, balanced_order(declared, nominal));
+  Batch batch(system_, batches_(step), options_.microbatches, options_.dp, world_.rank() / options_.pp);
+  auto declared = step_of(options_, system_);
+  for (size_t n = 0; n < declared.modules.size(); ++n) {
+    declared.modules[n].items = batch.step_items(system_, int(n));
+    if (declared.modules[n].kind == Module::encoder) declared.modules[n].trained = model_->is_trained(int(n));
+  }
+  auto nominal = nominal_costs(batch);
+  if (options_.order == Order::balanced) declared = reordered(declared, balanced_order(declared, nominal));
   schedule_ = make_schedule(declared, nominal);
-  model_.set_batch(batch);
+  model_->bind(batch);
   std::optional<MemoryLedger::Watch> watch;
   if (ledger_) watch.emplace(ledger_);
-  optimizer_.zero_gradients();
-  transport_.barrier();
+  reducer_->begin(schedule_, pipeline_->rank());
+  world_.barrier();
   began_ = now();
-  Executor executor(schedule_, transport_, {.device = model_.options().device(), .ledger = ledger_.get()});
-  auto result = executor.run(model_);
-  auto losses = torch::tensor({result.backbone_loss, result.generator_loss}, torch::kFloat64);
+  Executor executor(
+      schedule_, *pipeline_,
+      {.device = model_->options().precision.device, .ledger = ledger_.get(), .observer = reducer_.get()});
+  auto result = executor.run(*model_);
   double ran = now();
-  transport_.barrier();
-  double reducing = now();
-  gradients_.sum();
-  transport_.all_reduce(losses);
+  reducer_->finish();
+  auto sums = torch::tensor(model_->losses(), torch::kFloat64);
+  everyone_->start_all_reduce(sums)->wait();
   ended_ = now();
   record_ = std::move(result.record);
-  const Operator& last = schedule_.row(transport_.rank()).back();
-  record_.intervals.push_back({Spent::wait, -1, last, ran, reducing});
-  record_.intervals.push_back({Spent::transfer, -1, last, reducing, ended_});
+  record_.intervals.push_back({Spent::transfer, -1, schedule_.row(pipeline_->rank()).back(), ran, ended_});
   StepFigures figures;
   figures.step = step;
-  figures.backbone_loss = losses[0].item<double>();
-  figures.generator_loss = losses[1].item<double>();
+  for (size_t i = 0; i < system_.losses().size(); ++i) {
+    figures.losses.emplace_back(system_.losses()[i].name, sums[int64_t(i)].item<double>());
+    figures.loss += figures.losses.back().second;
+  }
   figures.seconds = ended_ - began_;
-  figures.samples = config_.batch.microbatches * config_.batch.samples;
+  figures.samples = batch.samples();
   return figures;
 }
 
 StepFigures Trainer::train_step(int64_t step) {
   double start = now();
   auto figures = compute_gradients(step);
-  figures.gradient_norm = gradients_.clip_norm(config_.optimizer.clip_norm);
-  figures.learning_rate = learning_rate(config_.optimizer, step, config_.steps);
-  if (!std::isfinite(figures.loss()) || !std::isfinite(figures.gradient_norm))
-    throw Failure(concat("[train] step ", step, ": the loss is ", figures.loss(),
+  torch::NoGradGuard no_grad;
+  auto squares = torch::zeros({1}, torch::kFloat64);
+  for (const auto& unit : units_)
+    if (unit->counts())
+      for (const auto& segment : unit->segments())
+        squares += segment.gradient.to(torch::kFloat64).square().sum().cpu();
+  everyone_->start_all_reduce(squares)->wait();
+  figures.gradient_norm = std::sqrt(squares.item<double>());
+  figures.learning_rate = learning_rate(options_.optimizer, step, options_.steps);
+  if (!std::isfinite(figures.loss) || !std::isfinite(figures.gradient_norm))
+    throw Failure(concat("[train] step ", step, ": the loss is ", figures.loss,
                          " and the gradients' norm is ", figures.gradient_norm, "; lower the learning rate"));
-  optimizer_.step(figures.learning_rate);
+  double most = options_.optimizer.clip_norm;
+  if (most > 0 && figures.gradient_norm > most)
+    for (const auto& unit : units_)
+      for (const auto& segment : unit->segments())
+        segment.gradient.detach().mul_(most / (figures.gradient_norm + 1e-6));
+  optimizer_->step(figures.learning_rate);
+  for (const auto& unit : units_) unit->publish();
   figures.seconds = now() - start;
   return figures;
 }
 
 Timeline Trainer::timeline() {
-  return gather_timeline(transport_, record_, began_, ended_);
+  auto timeline = gather_timeline(*pipeline_, record_, began_, ended_);
+  return world_.rank() < options_.pp ? timeline : Timeline{};
 }
 
-std::map<std::string, torch::Tensor> Trainer::gather_parameters() {
-  return gather_named(transport_, gradients_.owned());
+int64_t Trainer::held_bytes() const {
+  int64_t bytes = optimizer_->bytes();
+  for (const auto& unit : units_) bytes += unit->bytes();
+  return bytes;
 }
 
-std::map<std::string, torch::Tensor> Trainer::gather_gradients() {
-  NamedParameters gradients;
-  for (const auto& [name, parameter] : gradients_.owned()) gradients.emplace_back(name, parameter.grad());
-  return gather_named(transport_, gradients);
+// What this rank answers for: units whose first holder it is, and what is not trained likewise.
+NamedTensors Trainer::own_tensors(bool with_states) {
+  NamedTensors own;
+  for (const auto& unit : units_) {
+    bool first = unit->is_first();
+    auto add = [&](const std::string& prefix, const std::map<std::string, torch::Tensor>& whole) {
+      if (first)
+        for (const auto& [name, tensor] : whole) own[prefix + name] = tensor;
+    };
+    add("", unit->values());
+    if (with_states && !unit->empty()) add(kStates, optimizer_->states(*unit));
+    add("", unit->frozen_values());
+  }
+  return own;
+}
+
+NamedTensors Trainer::gather_parameters() {
+  auto own = own_tensors(false);
+  return gather_named(world_, {own.begin(), own.end()});
+}
+
+NamedTensors Trainer::gather_gradients() {
+  std::vector<std::pair<std::string, torch::Tensor>> own;
+  for (const auto& unit : units_)
+    for (const auto& [name, gradient] : unit->gradients())
+      if (unit->is_first()) own.emplace_back(name, gradient);
+  return gather_named(world_, own);
+}
+
+void Trainer::save(int64_t steps) {
+  if (!writer_) return;
+  writer_->save(steps, own_tensors(true),
+                {{"seed", std::to_string(options_.seed)}, {"steps", std::to_string(steps)}}, look_at_others_);
+}
+
+void Trainer::finish_saving() {
+  if (writer_) writer_->wait(look_at_others_);
+}
+
+int64_t Trainer::resume() {
+  auto checkpoint = Checkpoint::newest(options_.checkpoints);
+  expect_same_step(*everyone_, checkpoint ? checkpoint->step() : 0);
+  if (!checkpoint) return 0;
+  const auto& facts = checkpoint->facts();
+  if (auto seed = facts.find("seed"); seed != facts.end() && seed->second != std::to_string(options_.seed))
+    throw InvalidInput(concat("[train] '", checkpoint->path(), "' was trained with seed ", seed->second,
+                              ", this run has ", options_.seed, ": it would go on with other data"));
+  int64_t held = 0;
+  for (const auto& unit : units_) {
+    NamedTensors values, states;
+    auto empty = [](const torch::Tensor& leaf) {
+      return torch::empty(leaf.sizes(), torch::dtype(main_dtype(leaf.scalar_type())));
+    };
+    for (const auto& parameter : unit->parameters()) {
+      values[parameter.name] = empty(parameter.leaves[0]);
+      for (const char* state : {".exp_avg", ".exp_avg_sq"})
+        states[kStates + parameter.name + state] = empty(parameter.leaves[0]);
+    }
+    NamedTensors frozen;
+    for (const auto& parameter : unit->frozen())
+      frozen[parameter.name] =
+          torch::empty(parameter.leaves[0].sizes(), torch::dtype(parameter.leaves[0].scalar_type()));
+    checkpoint->load_into(values);
+    checkpoint->load_into(frozen);
+    unit->set_values(values);
+    unit->set_frozen_values(frozen);
+    if (unit->is_first()) held += int64_t(values.size() + frozen.size());
+    if (unit->empty() || !checkpoint->has(states.begin()->first)) continue;
+    checkpoint->load_into(states);
+    NamedTensors plain;
+    for (const auto& [name, tensor] : states) plain[name.substr(std::string(kStates).size())] = tensor;
+    optimizer_->set_states(*unit, plain, checkpoint->step());
+  }
+  auto all = torch::full({1}, held, torch::kInt64);
+  everyone_->start_all_reduce(all)->wait();
+  int64_t stored = 0;
+  for (const auto& name : checkpoint->names()) stored += !name.starts_with(kStates);
+  if (stored != all.item<int64_t>())
+    throw InvalidInput(concat("[train] '", checkpoint->path(), "' holds ", stored,
+                              " parameters, the system has ", all.item<int64_t>(),
+                              ": it is of another model"));
+  return checkpoint->step();
 }
 
 }  // namespace bigmac::train

@@ -210,6 +210,12 @@ TEST(BadModule, IsNamed) {
                "--items: unknown module 'imagee' (did you mean 'image'?); known: image");
   expect_error(step + "--encoder image=1,2 --generator --warmup-units generator=4",
                "--warmup-units: unknown module 'generator'; known: image");
+  expect_error(step + "--encoder image=1,2 --generator --frozen imagee",
+               "--frozen: unknown encoder 'imagee' (did you mean 'image'?); known: image");
+  expect_error(step + "--frozen", "--frozen: the step has no encoder; declare one with --encoder");
+  expect_error(step + "--generator --frozen generator",
+               "[schedule] module 'generator' is a generator and cannot be frozen (trained = false): its "
+               "forward and backward are one operator, because gradients pass through it to the backbone");
 }
 
 TEST(BadItems, AreNamedWithWhatIsLegal) {
@@ -271,5 +277,7 @@ TEST(WithoutEffect, IsNoted) {
   EXPECT_TRUE(
       contains(note("--encoder --schedule optimus --warmup-units 3"), "--warmup-units has no effect"));
   EXPECT_TRUE(contains(note("--encoder --schedule megatron --no-spread"), "--no-spread has no effect"));
+  EXPECT_TRUE(contains(note("--encoder --frozen --warmup-units 3"), "--warmup-units has no effect"));
+  EXPECT_EQ(note("--encoder --frozen --schedule nested-fill --warmup-units 3"), "");
   EXPECT_EQ(note("--encoder --items random:2,1 --seed 3 --warmup-units 3 --order balanced"), "");
 }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "tests/apps/program.h"
@@ -186,6 +188,27 @@ TEST(ScheduleCommand, TakesWarmupUnitsOfEachEncoder) {
   EXPECT_EQ(units(""), (std::vector<int>{0, 0}));
   EXPECT_EQ(units("--warmup-units 5"), (std::vector<int>{5, 5}));
   EXPECT_EQ(units("--warmup-units audio=4 --warmup-units 5"), (std::vector<int>{5, 4}));
+}
+
+TEST(ScheduleCommand, LeavesOutTheBackwardsOfFrozenEncoders) {
+  auto phases_of = [](const std::string& options) {
+    std::map<std::string, std::set<std::string>> found;
+    auto table = table_of("--pp 2 --microbatches 8 " + options);
+    for (const auto& unit : table["units"]) found[unit["module"]].insert(unit["operator"]);
+    return found;
+  };
+  using Phases = std::map<std::string, std::set<std::string>>;
+  EXPECT_EQ(phases_of("--encoder --frozen"), (Phases{{"encoder", {"F"}}}));
+  EXPECT_EQ(phases_of("--encoder a=1,2 --encoder b=1,2 --frozen b"),
+            (Phases{{"a", {"F", "B"}}, {"b", {"F"}}}));
+  EXPECT_EQ(phases_of("--encoder a=1,2 --encoder b=1,2 --frozen b --frozen a"),
+            (Phases{{"a", {"F"}}, {"b", {"F"}}}));
+  auto grid = run_bigmac("schedule --pp 2 --microbatches 2 --encoder --frozen");
+  EXPECT_EQ(grid.out,
+            "rank 0 |EF0  F0.0 F0.1      B0.0      B0.1\n"
+            "rank 1 |EF1       F0.0 B0.0 F0.1 B0.1\n"
+            "\n"
+            "F0.3 forward of chunk 0, microbatch 3   B0.3 its backward   EF3 encoder forward\n");
 }
 
 TEST(ScheduleCommand, TakesTheSizeOfTheGeneratorsUnits) {

@@ -86,6 +86,16 @@ TEST(SimulateCommand, ReportsEveryKeyOfTheJson) {
   for (const char* key : {"order", "split", "explain"}) EXPECT_FALSE(report.contains(key)) << key;
 }
 
+// docs/simulate.md: 4 units of 0.5 more than the backbone's 57.
+TEST(SimulateCommand, CountsNoBackwardOfAFrozenEncoder) {
+  auto report = simulate("--pp 4 --microbatches 16 --encoder 0.5,1 --frozen");
+  EXPECT_DOUBLE_EQ(report["makespan"], 59);
+  EXPECT_DOUBLE_EQ(report["ideal"], 59);
+  EXPECT_DOUBLE_EQ(report["lower_bound"], 50);
+  auto text = run_bigmac("simulate --pp 4 --microbatches 16 --encoder image=0.5,1 --frozen image").out;
+  EXPECT_TRUE(contains(text, "LLM chunk 1 + 2, image (frozen) 0.5")) << text;
+}
+
 TEST(SimulateCommand, HoldsMoreEncoderUnitsInThreePhases) {
   const std::string shape = "--pp 4 --microbatches 64 --encoder 0.5,1 --schedule ";
   EXPECT_EQ(simulate(shape + "nested")["ranks"][0]["peak_units"]["encoder"], 3);

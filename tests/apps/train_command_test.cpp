@@ -24,10 +24,10 @@ namespace fs = std::filesystem;
 
 constexpr char kSmall[] = R"(
 encoder: {picture: 16, patch: 4, hidden: 16, layers: 1, heads: 2, ffn: 24}
-backbone: {hidden: 24, layers: 5, heads: 2, kv_heads: 1, head_dim: 12, ffn: 32}
+backbone: {hidden: 24, layers: 8, heads: 2, kv_heads: 1, head_dim: 12, ffn: 32}
 generator: {patch: 4, hidden: 16, layers: 1, heads: 2, ffn: 24}
-parallel: {pp: 2, vpp: 2}
-batch: {microbatches: 4, samples: 2}
+parallel: {pp: 2, vpp: 2, microbatches: 4}
+batch: {samples: 2}
 dtype: float64
 )";
 
@@ -89,7 +89,8 @@ TEST_F(TrainCommand, LearnsTheSameOnOneRankOnThreadsAndOnProcesses) {
   for (const auto* options :
        {"--steps 3 --pp 1 --vpp 1", "--steps 3", "--steps 3 --ranks-as processes",
         "--steps 3 --schedule three-phase", "--steps 3 --pp 4 --vpp 1", "--steps 3 --order balanced",
-        "--steps 3 --generator-unit 1", "--steps 3 --base zb-v", "--steps 3 --pp 3 --schedule optimus"}) {
+        "--steps 3 --generator-unit 1", "--steps 3 --base zb-v", "--steps 3 --pp 3 --schedule optimus",
+        "--steps 3 --dp 2 --microbatches 2 --vpp 1 --shard drawing=states"}) {
     auto outcome = run_bigmac(command(options));
     ASSERT_EQ(outcome.exit_code, 0) << options << outcome.err;
     EXPECT_EQ(outcome.err, "");
@@ -113,9 +114,10 @@ TEST_F(TrainCommand, SaysWhereItsFilesLieAndSampleReadsThem) {
   EXPECT_GT(trace.at("traceEvents").size(), 4u * 4);
   auto metrics = nlohmann::json::parse(
       read(output() / "metrics.jsonl").substr(0, read(output() / "metrics.jsonl").find('\n')));
-  for (const auto* key : {"step", "loss", "backbone_loss", "generator_loss", "gradient_norm", "learning_rate",
-                          "seconds", "items_per_second"})
+  for (const auto* key : {"step", "loss", "losses", "gradient_norm", "learning_rate", "seconds", "samples"})
     EXPECT_TRUE(metrics.contains(key)) << key;
+  EXPECT_NEAR(metrics["losses"].at("text").get<double>() + metrics["losses"].at("drawing").get<double>(),
+              metrics["loss"].get<double>(), 1e-9);
 
   auto sampled = run_bigmac("sample " + (output() / "weights.safetensors").string() +
                             " --judged 4 --captions 3 --pictures 2 --steps 2 --json");
@@ -123,6 +125,34 @@ TEST_F(TrainCommand, SaysWhereItsFilesLieAndSampleReadsThem) {
   auto json = nlohmann::json::parse(sampled.out);
   EXPECT_EQ(json.at("said").size(), 4u);
   EXPECT_TRUE(fs::exists(json.at("grid").get<std::string>()));
+}
+
+TEST_F(TrainCommand, GoesOnWhereItStoppedOnAnotherNumberOfRanksWithTheSameLosses) {
+  auto kept = " --checkpoints " + (folder_ / "kept").string() + " --checkpoint-every 2 --resume";
+  // In the warm-up the learning rate does not depend on the steps to come.
+  write_config(std::string(kSmall) + "optimizer: {warmup_steps: 100}\n");
+  ASSERT_EQ(run_bigmac(command("--steps 6")).exit_code, 0);
+  auto undisturbed = losses();
+  ASSERT_EQ(run_bigmac(command("--steps 4" + kept)).exit_code, 0);
+  EXPECT_EQ(losses(), std::vector<double>(undisturbed.begin(), undisturbed.begin() + 4));
+  auto outcome = run_bigmac(command("--steps 6 --pp 1 --vpp 1" + kept));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "goes on behind step 4"));
+  EXPECT_TRUE(contains(outcome.out, "\n2 steps of 8 items"));
+  auto resumed = losses();
+  ASSERT_EQ(resumed.size(), 6u);
+  for (size_t step = 0; step < 6; ++step) EXPECT_NEAR(resumed[step], undisturbed[step], 1e-9) << step;
+  auto done = run_bigmac(command("--steps 6" + kept));  // nothing is left to train
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(losses(), resumed);
+}
+
+TEST_F(TrainCommand, ShowsTheFirstReplicasPipeline) {
+  auto outcome = run_bigmac(command("--steps 1 --dp 2 --microbatches 2 --vpp 1"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "P=2 V=1 M=2, base 1f1b, first of 2 replicas: one step in ms"));
+  EXPECT_TRUE(contains(outcome.out, "1 steps of 8 items"));
+  EXPECT_TRUE(contains(outcome.out, "vision units  drawing units"));
 }
 
 TEST_F(TrainCommand, NamesTheRankThatWasKilledAndStopsWithinTenSeconds) {
@@ -174,7 +204,7 @@ TEST_F(TrainCommand, RefusesAnEnvironmentWithAnotherNumberOfRanks) {
        {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29555"}}});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_TRUE(
-      contains(outcome.err, "the configuration has 2 pipeline ranks, torchrun started 3; pass --pp 3"));
+      contains(outcome.err, "torchrun started 3 ranks, but pp 2 and dp 1 take 2; start a multiple of 2"));
 }
 
 TEST_F(TrainCommand, RefusesWrongInputWithItsPlace) {
@@ -188,6 +218,10 @@ TEST_F(TrainCommand, RefusesWrongInputWithItsPlace) {
   refused("--base zbh1", "did you mean 'zb-h1'?");
   refused("--generator-unit 3", "the generator's unit (k) must be from 1 to P");
   refused("--order balancd", "did you mean 'balanced'?");
+  refused("--shard visoin=states", "did you mean 'vision'?");
+  refused("--freeze visoin.*", "matches no parameter");
+  refused("--resume", "resume needs the folder");
+  refused("--device gpu", "device must be cpu");
   refused("--pp 0", "--pp must be a whole number from 1");
   refused("--steps -1", "--steps must be a whole number from 0");
   refused("--schedule nestd", "did you mean 'nested'?");

@@ -1,7 +1,10 @@
 #include "bigmac/data/batch.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -21,237 +24,213 @@ Dataset numbered(int64_t count = 110, int64_t side = 4) {
   return Dataset(std::move(pairs), pictures.repeat({1, 3, side, side}));
 }
 
-std::vector<int64_t> row_of(const torch::Tensor& tensor, int64_t row) {
-  auto values = tensor[row].contiguous();
-  return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
+std::vector<int64_t> values_of(const torch::Tensor& tensor) {
+  return {tensor.data_ptr<int64_t>(), tensor.data_ptr<int64_t>() + tensor.numel()};
 }
 
-std::vector<torch::Tensor> tensors_of(const Microbatch& m) {
-  return {m.tokens,      m.labels,      m.pictures, m.picture_rows, m.targets,
-          m.target_rows, m.target_mask, m.noise,    m.times};
+bool same(const std::vector<Sample>& a, const std::vector<Sample>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Sample& x, const Sample& y) {
+    return x.task == y.task && x.index == y.index && torch::equal(x.tokens, y.tokens) &&
+           torch::equal(x.labels, y.labels) && x.times.defined() == y.times.defined() &&
+           (!x.times.defined() || torch::equal(x.times, y.times)) && x.noise_seed == y.noise_seed;
+  });
 }
 
-bool same(const Batch& a, const Batch& b) {
-  if (a.microbatches.size() != b.microbatches.size()) return false;
-  for (size_t m = 0; m < a.microbatches.size(); ++m) {
-    auto left = tensors_of(a.microbatches[m]), right = tensors_of(b.microbatches[m]);
-    for (size_t i = 0; i < left.size(); ++i) {
-      if (left[i].defined() != right[i].defined()) return false;
-      if (left[i].defined() && !torch::equal(left[i], right[i])) return false;
+std::vector<int64_t> indices_of(const std::vector<Sample>& samples) {
+  std::vector<int64_t> indices;
+  for (const auto& sample : samples) indices.push_back(sample.index);
+  return indices;
+}
+
+int64_t count(const std::vector<Sample>& samples, Task task) {
+  return std::count_if(samples.begin(), samples.end(),
+                       [&](const Sample& sample) { return sample.task == task; });
+}
+
+// Clips of i % 5 + 1 tokens.
+BatchConfig with_sound(BatchConfig config = {}) {
+  config.sound_tokens = [](int64_t index) { return index % 5 + 1; };
+  return config;
+}
+
+// Each microbatch's tasks, over some steps.
+std::vector<std::set<Task>> tasks_of_microbatches(const BatchConfig& config, int64_t steps) {
+  auto dataset = numbered();
+  std::vector<std::set<Task>> all;
+  for (int64_t step = 0; step < steps; ++step) {
+    auto samples = make_samples(dataset, config, step);
+    for (size_t at = 0; at < samples.size(); ++at) {
+      if (at % size_t(config.samples) == 0) all.emplace_back();
+      all.back().insert(samples[at].task);
     }
   }
-  return a.valid_tokens == b.valid_tokens && a.target_values == b.target_values;
+  return all;
 }
 
-std::vector<std::string> captions_of(const Batch& batch) {
-  std::vector<std::string> captions;
-  for (const auto& microbatch : batch.microbatches)
-    for (int64_t row = 0; row < microbatch.tokens.size(0); ++row)
-      captions.push_back(decode(row_of(microbatch.tokens, row)));
-  return captions;
-}
-
-TEST(Batch, CountsPicturesAndTargetsWhateverTheDraws) {
+TEST(Samples, OfTheSameStepAreTheSameInAnyOrderOfCalls) {
   auto dataset = numbered();
-  BatchConfig config;
-  config.draws = 3;
-  for (const auto& m : make_batch(dataset, config, 2).microbatches) {
-    EXPECT_EQ(m.picture_count() + m.target_count(), config.samples);
-    EXPECT_EQ(m.picture_count(), m.has_pictures() ? m.pictures.size(0) : 0);
-    EXPECT_EQ(m.target_count() * 3, m.has_targets() ? m.targets.size(0) : 0);
-  }
-}
-
-TEST(Batch, TheSameStepGivesTheSameBatchInAnyOrderOfCalls) {
-  auto dataset = numbered();
-  BatchConfig config;
-  std::map<int64_t, Batch> forward;
-  for (int64_t step = 0; step < 12; ++step) forward[step] = make_batch(dataset, config, step);
+  std::map<int64_t, std::vector<Sample>> forward;
+  for (int64_t step = 0; step < 12; ++step) forward[step] = make_samples(dataset, {}, step);
   torch::manual_seed(99);
   for (int64_t step = 11; step >= 0; --step)
-    EXPECT_TRUE(same(make_batch(dataset, config, step), forward[step]));
+    EXPECT_TRUE(same(make_samples(dataset, {}, step), forward[step]));
 }
 
-TEST(Batch, MakingABatchLeavesTorchsOwnGeneratorAlone) {
+TEST(Samples, LeaveTorchsOwnGeneratorAlone) {
   auto dataset = numbered();
   torch::manual_seed(5);
   auto expected = torch::rand({4});
   torch::manual_seed(5);
-  make_batch(dataset, {}, 3);
+  for (const auto& sample : make_samples(dataset, {}, 3))
+    if (sample.task == Task::drawing) make_noise(sample, 4);
   EXPECT_TRUE(torch::equal(torch::rand({4}), expected));
 }
 
-TEST(Batch, StepsAndSeedsGiveDifferentBatches) {
+TEST(Samples, OfOtherStepsAndSeedsDiffer) {
   auto dataset = numbered();
-  auto first = make_batch(dataset, {}, 0);
-  EXPECT_NE(captions_of(first), captions_of(make_batch(dataset, {}, 1)));
-  EXPECT_NE(captions_of(first), captions_of(make_batch(dataset, {.seed = 2}, 0)));
-  BatchConfig drawing{.caption_share = 0, .draw_share = 1}, other = drawing;
-  other.seed = 2;
-  auto noise = [&](const BatchConfig& config, int64_t step, size_t m) {
-    return make_batch(dataset, config, step).microbatches[m].noise;
+  auto first = make_samples(dataset, {}, 0);
+  EXPECT_NE(indices_of(first), indices_of(make_samples(dataset, {}, 1)));
+  EXPECT_NE(indices_of(first), indices_of(make_samples(dataset, {.seed = 2}, 0)));
+  std::set<uint64_t> seeds;
+  std::set<float> times;
+  for (uint64_t seed : {1, 2})
+    for (int64_t step = 0; step < 3; ++step)
+      for (const auto& sample :
+           make_samples(dataset, {.seed = seed, .caption_share = 0, .draw_share = 1}, step)) {
+        seeds.insert(sample.noise_seed);
+        times.insert(sample.times.item<float>());
+      }
+  EXPECT_EQ(seeds.size(), 2u * 3 * 32);
+  EXPECT_EQ(times.size(), 2u * 3 * 32);
+}
+
+TEST(Samples, AreTheSameHoweverManyMicrobatchesAreInAReplica) {
+  // What decides is the microbatch's number in the whole step.
+  auto dataset = numbered();
+  auto eight = make_samples(dataset, {.microbatches = 8}, 0),
+       two = make_samples(dataset, {.microbatches = 2}, 0);
+  eight.resize(two.size());
+  EXPECT_TRUE(same(eight, two));
+}
+
+TEST(Samples, OfSomeMicrobatchesAreOfOneTaskAndOfOthersOfAll) {
+  auto shares = [](const BatchConfig& config) {
+    std::map<std::set<Task>, double> of_kinds;
+    auto all = tasks_of_microbatches(config, 50);
+    for (const auto& tasks : all) of_kinds[tasks] += 1 / double(all.size());
+    return of_kinds;
   };
-  EXPECT_FALSE(torch::equal(noise(drawing, 0, 0), noise(drawing, 1, 0)));
-  EXPECT_FALSE(torch::equal(noise(drawing, 0, 0), noise(drawing, 0, 1)));
-  EXPECT_FALSE(torch::equal(noise(drawing, 0, 0), noise(other, 0, 0)));
+  auto two = shares({});
+  EXPECT_EQ(two.size(), 3u);
+  EXPECT_NEAR(two[{Task::captioning}], 0.35, 0.08);
+  EXPECT_NEAR(two[{Task::drawing}], 0.35, 0.08);
+  EXPECT_NEAR((two[{Task::captioning, Task::drawing}]), 0.30, 0.08);
+  auto three = shares(with_sound({.caption_share = 0.2, .draw_share = 0.1, .hear_share = 0.4}));
+  EXPECT_EQ(three.size(), 4u);
+  EXPECT_NEAR(three[{Task::captioning}], 0.2, 0.08);
+  EXPECT_NEAR(three[{Task::drawing}], 0.1, 0.08);
+  EXPECT_NEAR(three[{Task::hearing}], 0.4, 0.08);
+  EXPECT_NEAR((three[{Task::captioning, Task::drawing, Task::hearing}]), 0.3, 0.08);
 }
 
-TEST(Batch, SomeMicrobatchesLackPicturesSomeLackTargetsAndSomeHaveBoth) {
+TEST(Samples, WithSharesOfOneAreOfOneTask) {
   auto dataset = numbered();
-  int captioning = 0, drawing = 0, both = 0;
-  for (int64_t step = 0; step < 50; ++step)
-    for (const auto& m : make_batch(dataset, {}, step).microbatches) {
-      ASSERT_TRUE(m.has_pictures() || m.has_targets());
-      EXPECT_EQ(m.picture_rows.size(0) + m.target_rows.size(0), 4);
-      (!m.has_targets() ? captioning : !m.has_pictures() ? drawing : both) += 1;
+  auto only = [&](const BatchConfig& config, Task task) {
+    for (int64_t step = 0; step < 10; ++step) {
+      auto samples = make_samples(dataset, config, step);
+      EXPECT_EQ(count(samples, task), int64_t(samples.size()));
     }
-  EXPECT_NEAR(captioning / 400.0, 0.35, 0.08);
-  EXPECT_NEAR(drawing / 400.0, 0.35, 0.08);
-  EXPECT_NEAR(both / 400.0, 0.30, 0.08);
+  };
+  only({.caption_share = 1, .draw_share = 0}, Task::captioning);
+  only({.caption_share = 0, .draw_share = 1}, Task::drawing);
+  only(with_sound({.caption_share = 0, .draw_share = 0, .hear_share = 1}), Task::hearing);
 }
 
-TEST(Batch, SharesOfOneGiveOneTaskOnly) {
+TEST(Samples, OfAMixedMicrobatchTakeTheTasksInTurnFromAnyOfThem) {
   auto dataset = numbered();
-  for (const auto& m : make_batch(dataset, {.caption_share = 1, .draw_share = 0}, 0).microbatches)
-    EXPECT_FALSE(m.has_targets());
-  for (const auto& m : make_batch(dataset, {.caption_share = 0, .draw_share = 1}, 0).microbatches)
-    EXPECT_FALSE(m.has_pictures());
-  for (const auto& m :
-       make_batch(dataset, {.samples = 2, .caption_share = 0, .draw_share = 0}, 0).microbatches) {
-    EXPECT_TRUE(m.has_pictures());
-    EXPECT_TRUE(m.has_targets());
+  std::set<Task> firsts;
+  for (int64_t step = 0; step < 8; ++step) {
+    auto samples =
+        make_samples(dataset, with_sound({.samples = 6, .caption_share = 0, .draw_share = 0}), step);
+    for (size_t m = 0; m < 8; ++m) {
+      std::vector<Sample> own(samples.begin() + long(6 * m), samples.begin() + long(6 * m + 6));
+      for (auto task : {Task::captioning, Task::drawing, Task::hearing}) EXPECT_EQ(count(own, task), 2);
+      firsts.insert(own[0].task);
+    }
   }
+  EXPECT_EQ(firsts.size(), 3u);
 }
 
-TEST(Batch, AnEpochTakesEachTrainingPairOnceAndNoHeldOutPair) {
-  auto dataset = numbered();  // 99 to train on; an epoch ends inside a batch
-  std::set<std::string> training;
-  for (int64_t index : dataset.training()) training.insert(dataset.pairs()[static_cast<size_t>(index)].name);
+TEST(Samples, OfAnEpochAreEachTrainingPairOnceAndNoHeldOutPair) {
+  auto dataset = numbered();  // 99 to train on; an epoch ends inside a step
+  std::set<int64_t> training(dataset.training().begin(), dataset.training().end());
   ASSERT_EQ(training.size(), 99u);
-  std::vector<std::string> seen;
+  std::vector<int64_t> seen;
   for (int64_t step = 0; seen.size() < 3 * 99; ++step)
-    for (auto& caption : captions_of(make_batch(dataset, {}, step))) seen.push_back(caption);
-  std::vector<std::vector<std::string>> epochs;
+    for (int64_t index : indices_of(make_samples(dataset, {}, step))) seen.push_back(index);
+  std::vector<std::vector<int64_t>> epochs;
   for (size_t epoch = 0; epoch < 3; ++epoch) {
     auto begin = seen.begin() + static_cast<std::ptrdiff_t>(99 * epoch);
     epochs.emplace_back(begin, begin + 99);
-    EXPECT_EQ(std::set<std::string>(begin, begin + 99), training);
+    EXPECT_EQ(std::set<int64_t>(begin, begin + 99), training);
   }
   EXPECT_NE(epochs[0], epochs[1]);
   EXPECT_NE(epochs[1], epochs[2]);
 }
 
-TEST(Batch, ABatchLargerThanTheDatasetRunsThroughSeveralEpochs) {
-  auto captions = captions_of(make_batch(numbered(6), {}, 2));  // 32 samples of 5 pairs
-  std::map<std::string, int> counts;
-  for (const auto& caption : captions) ++counts[caption];
+TEST(Samples, MoreThanTheDatasetHasRunThroughSeveralEpochs) {
+  std::map<int64_t, int> counts;
+  for (int64_t index : indices_of(make_samples(numbered(6), {}, 2))) ++counts[index];  // 32 of 5 pairs
   EXPECT_EQ(counts.size(), 5u);
-  for (const auto& [caption, count] : counts) EXPECT_NEAR(count, 6.4, 1.5) << caption;
+  for (const auto& [index, times] : counts) EXPECT_NEAR(times, 6.4, 1.5) << index;
 }
 
-TEST(Batch, ACaptioningSampleIsItsPictureThenItsCaptionThenTheEnd) {
+TEST(Samples, OfACaptionOrAClipAreItsTokensThenTheNameThenTheEnd) {
   auto dataset = numbered();
-  auto m = make_batch(dataset, {.picture_tokens = 3, .caption_share = 1, .draw_share = 0}, 4).microbatches[0];
-  ASSERT_EQ(m.pictures.sizes(), (std::vector<int64_t>{4, 3, 4, 4}));
-  EXPECT_EQ(m.pictures.scalar_type(), torch::kFloat32);
-  int64_t longest = 0;
-  for (int64_t row = 0; row < 4; ++row) {
-    EXPECT_EQ(m.picture_rows[row].item<int64_t>(), row);
-    auto tokens = row_of(m.tokens, row), labels = row_of(m.labels, row);
-    int64_t index = dataset.index_of(decode(tokens));
-    EXPECT_TRUE(torch::equal(m.pictures[row], dataset.picture(index)));
-
-    std::vector<int64_t> expected(3, kPicture);
-    for (int64_t byte : encode(dataset.pairs()[static_cast<size_t>(index)].name)) expected.push_back(byte);
+  auto expect_laid_out = [&](const Sample& sample, int64_t prefix, int64_t token) {
+    std::vector<int64_t> expected(static_cast<size_t>(prefix), token);
+    for (int64_t byte : encode(dataset.pairs()[static_cast<size_t>(sample.index)].name))
+      expected.push_back(byte);
     expected.push_back(kEnd);
-    longest = std::max(longest, static_cast<int64_t>(expected.size()));
-    size_t length = expected.size();
-    expected.resize(tokens.size(), kPad);
+    auto tokens = values_of(sample.tokens), labels = values_of(sample.labels);
     EXPECT_EQ(tokens, expected);
+    ASSERT_EQ(labels.size(), tokens.size());
     for (size_t i = 0; i < tokens.size(); ++i)
-      EXPECT_EQ(labels[i], i >= 2 && i + 1 < length ? tokens[i + 1] : -100) << i;
-  }
-  EXPECT_EQ(m.tokens.size(1), longest);
-  EXPECT_EQ(m.target_rows.sizes(), (std::vector<int64_t>{0}));
-  EXPECT_EQ(m.target_mask.sizes(), (std::vector<int64_t>{0, longest}));
-  EXPECT_EQ(m.noise.size(0), 0);
-  EXPECT_EQ(m.times.size(0), 0);
+      EXPECT_EQ(labels[i], int64_t(i) + 1 >= prefix && i + 1 < tokens.size() ? tokens[i + 1] : kNoLabel) << i;
+    EXPECT_FALSE(sample.times.defined());
+  };
+  for (const auto& sample :
+       make_samples(dataset, {.picture_tokens = 3, .caption_share = 1, .draw_share = 0}, 4))
+    expect_laid_out(sample, 3, kPicture);
+  for (const auto& sample :
+       make_samples(dataset, with_sound({.caption_share = 0, .draw_share = 0, .hear_share = 1}), 4))
+    expect_laid_out(sample, sample.index % 5 + 1, kSound);
 }
 
-TEST(Batch, ADrawingSampleHasItsPictureAsTargetAndNoTextLoss) {
+TEST(Samples, OfADrawingHaveTimesAndNoTextLoss) {
   auto dataset = numbered();
-  auto m = make_batch(dataset, {.caption_share = 0, .draw_share = 1}, 4).microbatches[0];
-  EXPECT_TRUE(m.labels.eq(-100).all().item<bool>());
-  ASSERT_EQ(m.targets.sizes(), (std::vector<int64_t>{4, 3, 4, 4}));
-  EXPECT_EQ(m.noise.sizes(), m.targets.sizes());
-  EXPECT_EQ(m.times.sizes(), (std::vector<int64_t>{4}));
-  EXPECT_EQ(m.target_mask.scalar_type(), torch::kBool);
-  for (int64_t row = 0; row < 4; ++row) {
-    EXPECT_EQ(m.target_rows[row].item<int64_t>(), row);
-    auto tokens = row_of(m.tokens, row);
-    EXPECT_EQ(tokens[0], kDraw);
-    int64_t index = dataset.index_of(decode(tokens));
-    EXPECT_TRUE(torch::equal(m.targets[row], dataset.picture(index)));
-    for (int64_t i = 0; i < m.tokens.size(1); ++i)
-      EXPECT_EQ(m.target_mask[row][i].item<bool>(), i > 0 && tokens[static_cast<size_t>(i)] != kPad);
-  }
-}
-
-TEST(Batch, AMixedMicrobatchAssignsEachSampleToItsRow) {
-  auto dataset = numbered();
-  std::set<int64_t> first_rows;
-  for (int64_t step = 0; step < 8; ++step)
-    for (const auto& m : make_batch(dataset, {.caption_share = 0, .draw_share = 0}, step).microbatches) {
-      std::set<int64_t> rows;
-      for (int64_t i = 0; i < m.picture_rows.size(0); ++i) {
-        int64_t row = m.picture_rows[i].item<int64_t>();
-        rows.insert(row);
-        EXPECT_EQ(m.tokens[row][0].item<int64_t>(), kPicture);
-        EXPECT_TRUE(
-            torch::equal(m.pictures[i], dataset.picture(dataset.index_of(decode(row_of(m.tokens, row))))));
-      }
-      for (int64_t i = 0; i < m.target_rows.size(0); ++i) {
-        int64_t row = m.target_rows[i].item<int64_t>();
-        rows.insert(row);
-        EXPECT_EQ(m.tokens[row][0].item<int64_t>(), kDraw);
-        EXPECT_TRUE(
-            torch::equal(m.targets[i], dataset.picture(dataset.index_of(decode(row_of(m.tokens, row))))));
-        EXPECT_TRUE(m.labels[row].eq(-100).all().item<bool>());
-      }
-      EXPECT_EQ(rows, (std::set<int64_t>{0, 1, 2, 3}));
-      first_rows.insert(m.picture_rows[0].item<int64_t>());
-    }
-  EXPECT_EQ(first_rows, (std::set<int64_t>{0, 1})) << "the first sample always has the same task";
-}
-
-TEST(Batch, CountsEqualARecount) {
-  auto dataset = numbered();
-  for (int64_t step = 0; step < 10; ++step) {
-    auto batch = make_batch(dataset, {}, step);
-    int64_t valid = 0, values = 0;
-    for (const auto& m : batch.microbatches) {
-      for (int64_t row = 0; row < m.labels.size(0); ++row)
-        for (int64_t label : row_of(m.labels, row)) valid += label != -100;
-      values += m.target_rows.size(0) * 3 * 4 * 4;
-    }
-    EXPECT_EQ(batch.valid_tokens, valid);
-    EXPECT_EQ(batch.target_values, values);
+  for (const auto& sample : make_samples(dataset, {.draws = 3, .caption_share = 0, .draw_share = 1}, 4)) {
+    auto name = dataset.pairs()[static_cast<size_t>(sample.index)].name;
+    EXPECT_TRUE(torch::equal(sample.tokens, make_draw_prompt(name)));
+    EXPECT_TRUE(sample.labels.eq(kNoLabel).all().item<bool>());
+    EXPECT_EQ(sample.labels.sizes(), sample.tokens.sizes());
+    // A third of the way round from one to the next.
+    auto times = sample.times.to(torch::kFloat64);
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(std::fmod(times[i].item<double>() - times[0].item<double>() + 2, 1.0), double(i) / 3, 1e-6);
+    auto noise = make_noise(sample, 4);
+    EXPECT_EQ(noise.sizes(), (std::vector<int64_t>{3, 3, 4, 4}));
+    EXPECT_TRUE(torch::equal(noise, make_noise(sample, 4)));
   }
 }
 
-TEST(Batch, LengthsDifferBetweenMicrobatches) {
-  std::set<int64_t> lengths;
-  for (const auto& m : make_batch(numbered(), {}, 0).microbatches) lengths.insert(m.tokens.size(1));
-  EXPECT_GT(lengths.size(), 1u);
-}
-
-TEST(Batch, NoiseIsGaussianAndTimesAreUniform) {
+TEST(Samples, HaveGaussianNoiseAndUniformTimes) {
   auto dataset = numbered(110, 16);
   std::vector<torch::Tensor> noise, times;
   for (int64_t step = 0; step < 20; ++step)
-    for (const auto& m : make_batch(dataset, {.caption_share = 0, .draw_share = 1}, step).microbatches) {
-      noise.push_back(m.noise.flatten());
-      times.push_back(m.times);
+    for (const auto& sample : make_samples(dataset, {.caption_share = 0, .draw_share = 1}, step)) {
+      noise.push_back(make_noise(sample, 16).flatten());
+      times.push_back(sample.times);
     }
   auto values = torch::cat(noise), moments = torch::cat(times);
   EXPECT_NEAR(values.mean().item<double>(), 0, 0.01);
@@ -262,41 +241,31 @@ TEST(Batch, NoiseIsGaussianAndTimesAreUniform) {
   EXPECT_LT(moments.max().item<float>(), 1);
 }
 
-TEST(Batch, ACaptionPromptIsTheTrainingSampleWithoutItsCaption) {
-  auto dataset = numbered();
-  auto prompt = make_caption_prompt(dataset, 13, 5);
-  EXPECT_EQ(row_of(prompt.tokens, 0), std::vector<int64_t>(5, kPicture));
-  EXPECT_EQ(row_of(prompt.labels, 0), std::vector<int64_t>(5, -100));
-  ASSERT_TRUE(prompt.has_pictures());
-  EXPECT_FALSE(prompt.has_targets());
-  EXPECT_TRUE(torch::equal(prompt.pictures[0], dataset.picture(13)));
-  EXPECT_EQ(prompt.picture_rows.item<int64_t>(), 0);
+TEST(Samples, DifferInLength) {
+  std::set<int64_t> lengths;
+  for (const auto& sample : make_samples(numbered(), {}, 0)) lengths.insert(sample.tokens.size(0));
+  EXPECT_GT(lengths.size(), 3u);
 }
 
-TEST(Batch, ADrawPromptIsTheTrainingSampleWithoutItsTarget) {
-  auto prompt = make_draw_prompt("cat");
-  EXPECT_EQ(row_of(prompt.tokens, 0), (std::vector<int64_t>{kDraw, 'c', 'a', 't', kEnd}));
-  EXPECT_EQ(row_of(prompt.target_mask.to(torch::kInt64), 0), (std::vector<int64_t>{0, 1, 1, 1, 1}));
-  EXPECT_EQ(prompt.target_rows.item<int64_t>(), 0);
-  EXPECT_FALSE(prompt.has_pictures());
-  EXPECT_FALSE(prompt.has_targets());
+TEST(Samples, OfADrawPromptAreTheNameBetweenItsTokens) {
+  EXPECT_EQ(values_of(make_draw_prompt("cat")), (std::vector<int64_t>{kDraw, 'c', 'a', 't', kEnd}));
 }
 
-TEST(Batch, WrongConfigurationsAreRefusedByName) {
+TEST(Samples, OfWrongConfigurationsAreRefusedByName) {
   auto dataset = numbered();
   auto refused = [&](const BatchConfig& config, int64_t step = 0) {
-    return message_of([&] { make_batch(dataset, config, step); });
+    return message_of([&] { make_samples(dataset, config, step); });
   };
   EXPECT_CONTAINS(refused({.microbatches = 0}), "microbatches is 0; it must be at least 1");
   EXPECT_CONTAINS(refused({.samples = -1}), "samples in a microbatch is -1");
   EXPECT_CONTAINS(refused({.picture_tokens = 0}), "picture tokens is 0");
-  EXPECT_CONTAINS(refused({.caption_share = 0.7, .draw_share = 0.4}), "0.7 and 0.4");
+  EXPECT_CONTAINS(refused({.draws = 0}), "draws of a target is 0");
+  EXPECT_CONTAINS(refused({.caption_share = 0.7, .draw_share = 0.4}), "0.7, 0.4 and 0");
   EXPECT_CONTAINS(refused({.caption_share = -0.1}), "-0.1");
+  EXPECT_CONTAINS(refused({.draw_share = 0, .hear_share = 0.25}), "0.25, but there is nothing to hear");
   EXPECT_CONTAINS(refused({}, -1), "step is -1");
   Dataset held_out({{"a", "b", true}}, torch::zeros({1, 3, 4, 4}, torch::kUInt8));
-  EXPECT_CONTAINS(message_of([&] { make_batch(held_out, {}, 0); }), "no training pairs");
-  EXPECT_THROW(make_caption_prompt(dataset, 0, 0), InvalidInput);
-  EXPECT_THROW(make_caption_prompt(dataset, 110, 4), InvalidInput);
+  EXPECT_CONTAINS(message_of([&] { make_samples(held_out, {}, 0); }), "no training pairs");
 }
 
 }  // namespace

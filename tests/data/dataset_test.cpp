@@ -81,19 +81,18 @@ TEST(Dataset, TheSplitDependsOnTheCodePointsAndGrowsWithTheShare) {
   EXPECT_TRUE(load_dataset(config).held_out().empty());
 }
 
-TEST(Dataset, NoHeldOutPairAppearsInABatchOfAnEpoch) {
+TEST(Dataset, NoHeldOutPairIsASampleOfAnEpoch) {
   SKIP_WITHOUT_EMOJI();
   const auto& dataset = installed();
   BatchConfig config{.samples = 16};
   int64_t steps = dataset.size() / (config.microbatches * config.samples) + 1, seen = 0;
   for (int64_t step = 0; step < steps; ++step)
-    for (const auto& microbatch : make_batch(dataset, config, step).microbatches)
-      for (int64_t row = 0; row < config.samples; ++row) {
-        auto tokens = microbatch.tokens[row].contiguous();
-        auto name = decode({tokens.data_ptr<int64_t>(), tokens.data_ptr<int64_t>() + tokens.numel()});
-        EXPECT_FALSE(dataset.pairs()[static_cast<size_t>(dataset.index_of(name))].held_out) << name;
-        ++seen;
-      }
+    for (const auto& sample : make_samples(dataset, config, step)) {
+      auto name = decode(
+          {sample.tokens.data_ptr<int64_t>(), sample.tokens.data_ptr<int64_t>() + sample.tokens.numel()});
+      EXPECT_FALSE(dataset.pairs()[static_cast<size_t>(dataset.index_of(name))].held_out) << name;
+      ++seen;
+    }
   EXPECT_GE(seen, static_cast<int64_t>(dataset.training().size()));
 }
 

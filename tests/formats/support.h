@@ -74,6 +74,7 @@ class RandomSteps {
         for (int64_t i = integer(0, 1) * integer(0, 3); i > 0; --i)
           module.items.push_back({uint32_t(m), integer(0, 1) == 0 ? 1 : size(random_)});
       if (integer(0, 3) == 0) module.warmup_units = 30;
+      module.trained = module.kind == Module::generator || integer(0, 2) > 0;
       step.modules.push_back(std::move(module));
     }
   }

@@ -62,6 +62,24 @@ TEST(OwnFormats, KeepSizesToTheLastBit) {
   expect_round_trip(make_schedule(step));
 }
 
+TEST(OwnFormats, SayWhichEncoderIsFrozenAndTakeFilesThatSayNothing) {
+  Step step = small_step();
+  auto trained = make_schedule(step);
+  step.modules[0].trained = false;
+  auto schedule = make_schedule(step);
+  ASSERT_NE(schedule.operators, trained.operators);
+  const std::string flag = "\"warmup_units\":0,\"trained\":false,", none = "\"warmup_units\":0,";
+  EXPECT_EQ(parse_json(with(to_json(schedule), flag, flag), "t"), schedule);
+  EXPECT_EQ(parse_csv(with(to_csv(schedule), flag, flag), "t"), schedule);
+  for (const auto* value : {"", "\"trained\":true,"}) {
+    EXPECT_EQ(parse_json(with(to_json(trained), none, none + value), "t"), trained);
+    EXPECT_EQ(parse_csv(with(to_csv(trained), none, none + value), "t"), trained);
+  }
+  // Another flag is another table, which check() tells.
+  EXPECT_FALSE(check(parse_json(with(to_json(trained), none, flag), "t")).empty());
+  EXPECT_FALSE(check(parse_csv(with(to_csv(schedule), flag, none), "t")).empty());
+}
+
 TEST(OwnFormats, KeepTheOverlapsAndStageRanksOfACustomTable) {
   Step step;
   step.ranks = 2;
@@ -301,6 +319,8 @@ TEST_F(BadJson, IsNamedByItsPlaceInTheTable) {
                  {"/step/schedule: unknown schedule '\\x01'"});
   expect_changed("\"kind\":\"encoder\"", "\"kind\":\"backbone\"",
                  {"/step/modules/0/kind: must be 'encoder' or 'generator', got 'backbone'"});
+  expect_changed("\"warmup_units\":0", "\"warmup_units\":0,\"trained\":0",
+                 {"/step/modules/0/trained: must be true or false, got 0"});
   expect_changed("\"ranks\":2", "\"ranks\":0", {"/step/ranks: must be a whole number from 1 to"});
   expect_changed("\"ranks\":2", "\"ranks\":3", {"[json] t.json: /rows: has 2 rows, the step has 3 ranks"});
   expect_changed("\"spread\":true,", "", {"[json] t.json: /step: lacks the key 'spread'"});
@@ -313,6 +333,8 @@ TEST_F(BadJson, IsNoLegalStep) {
   expect_changed("\"order\":[]", "\"order\":[0,0]", {"[order] has microbatch 0 twice"});
   expect_changed("\"stage_ranks\":[]", "\"stage_ranks\":[0,7]", {"stage 1 is on rank 7"});
   expect_changed("\"group\":0", "\"group\":2", {"has no groups"});
+  expect_changed("\"kind\":\"encoder\"", "\"trained\":false,\"kind\":\"generator\"",
+                 {"module 'image' is a generator and cannot be frozen"});
 }
 
 TEST_F(BadJson, HasFarFewerOperatorsThanItsStep) {

@@ -275,6 +275,18 @@ TEST(Initialise, RoundsTheSameNumbersToEveryDataType) {
   }
 }
 
+TEST(Gelu, HasTheRightGradientForAGradientThatIsNotContiguous) {
+  for (int round = 0; round < 5; ++round) {
+    { auto stray = torch::full({200'000}, 1e30f); }
+    auto x = torch::randn({8, 64, 90}).requires_grad_(),
+         wide = x.detach().to(torch::kDouble).requires_grad_();
+    auto gradient = torch::randn({8, 90, 64});
+    safe_gelu(x).transpose(1, 2).backward(gradient);
+    torch::gelu(wide).transpose(1, 2).backward(gradient.to(torch::kDouble));
+    EXPECT_LT((x.grad() - wide.grad()).abs().max().item<double>(), 1e-5);
+  }
+}
+
 TEST(Initialise, DrawsWithTheDeviationsOfItsRules) {
   VisionEncoder encoder{VisionConfig()};
   initialise(*encoder, 2);

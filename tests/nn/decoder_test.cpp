@@ -296,10 +296,10 @@ TEST(DecoderTest, TellsWhichSampleHasAWrongNumberOfPicturePositions) {
     return error_of([&] { decoder->embed(tokens, of, rows, P); });
   };
   EXPECT_NE(embed(torch::tensor({{1, 2, 3}, {P, P, P}}), pictures, {1})
-                .find("sample 1 has 3 positions of the picture token 30, but its pictures have 2 tokens"),
+                .find("sample 1 has 3 positions of the placeholder 30, but its 1 items have 2 embeddings"),
             std::string::npos);
   EXPECT_NE(embed(torch::tensor({{1, P, 3}, {P, P, 2}}), pictures, {1})
-                .find("sample 0 has 1 positions of the picture token 30, but its pictures have 0 tokens"),
+                .find("sample 0 has 1 positions of the placeholder 30, but its 0 items have 0 embeddings"),
             std::string::npos);
   EXPECT_NE(embed(torch::tensor({{1, 2, 3}}), pictures, {0}).find("sample 0 has 0 positions"),
             std::string::npos);
@@ -331,6 +331,7 @@ TEST(DecoderTest, GivesEveryParameterAGradient) {
 }
 
 TEST(DecoderTest, HasTheGradientsOfItsLoss) {
+  torch::manual_seed(1);  // one draw in a hundred bends the loss too much for the difference
   DecoderConfig config;
   config.vocabulary = 11;
   config.hidden = 8;

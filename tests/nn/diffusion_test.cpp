@@ -82,7 +82,7 @@ TEST(DiffusionTransformerTest, TellsWhichInputDoesNotFit) {
   wrong.mask = torch::ones({2, 3});
   EXPECT_NE(error(wrong).find("expected bool"), std::string::npos);
   EXPECT_NE(error_of([&] {
-              rectified_flow_loss(model, b.pictures, b.noise[0], b.time, b.text, b.mask);
+              rectified_flow_loss(*model, b.pictures, b.noise[0], b.time, b.text, b.mask);
             }).find("noise: shape [3, 8, 8], expected [2, 3, 8, 8]"),
             std::string::npos);
 }
@@ -128,7 +128,7 @@ TEST(DiffusionTransformerTest, GivesEveryParameterAndTheTextAGradient) {
     auto b = batch_of(2, 5, type);
     b.mask[1].slice(0, 3).fill_(false);
     b.text.requires_grad_();
-    auto loss = rectified_flow_loss(model, b.pictures, b.noise, b.time, b.text, b.mask);
+    auto loss = rectified_flow_loss(*model, b.pictures, b.noise, b.time, b.text, b.mask);
     EXPECT_EQ(loss.scalar_type(), type);
     loss.backward();
     expect_every_gradient(*model);
@@ -144,7 +144,7 @@ TEST(DiffusionTransformerTest, HasTheGradientsOfItsLoss) {
   auto model = seeded(config);
   auto b = batch_of(2, 3);
   expect_gradients_match_differences(
-      *model, [&] { return rectified_flow_loss(model, b.pictures, b.noise, b.time, b.text, b.mask); });
+      *model, [&] { return rectified_flow_loss(*model, b.pictures, b.noise, b.time, b.text, b.mask); });
 }
 
 TEST(DiffusionTransformerTest, WorksInBfloat16) {
@@ -175,7 +175,7 @@ TEST(RectifiedFlow, SumsTheSquaredErrorsOfTheVelocityAtThePointBetween) {
     auto velocity = model->forward(x, b.time.slice(0, i, i + 1), b.text.slice(0, i, i + 1), {})[0];
     expected += (velocity - b.noise[i] + b.pictures[i]).pow(2).sum().item<double>();
   }
-  auto loss = rectified_flow_loss(model, b.pictures, b.noise, b.time, b.text, b.mask);
+  auto loss = rectified_flow_loss(*model, b.pictures, b.noise, b.time, b.text, b.mask);
   EXPECT_EQ(loss.dim(), 0);
   EXPECT_NEAR(loss.item<double>(), expected, 1e-9);
 }
@@ -211,7 +211,7 @@ TEST(RectifiedFlow, LearnsOnePictureAndDrawsIt) {
   auto b = batch_of(8, 3, torch::kFloat);
   auto picture = b.pictures[0].expand_as(b.pictures), text = b.text[0].expand_as(b.text);
   auto loss = [&](const torch::Tensor& noise, const torch::Tensor& time) {
-    return rectified_flow_loss(model, picture, noise, time, text, b.mask) / b.pictures.numel();
+    return rectified_flow_loss(*model, picture, noise, time, text, b.mask) / b.pictures.numel();
   };
   const double before = loss(b.noise, b.time).item<double>();
   torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(3e-3));

@@ -134,11 +134,40 @@ TEST(ModuleJob, KeepsNothingOfAFrozenEncoder) {
   workload.modules[0].frozen = true;
   auto job = Estimator(workload, 4).job(configuration_of(workload, 2));
   EXPECT_EQ(job.costs.modules[0].backward, 0);
+  EXPECT_FALSE(job.step.modules[0].trained);
+  auto schedule = make_schedule(job);
+  EXPECT_FALSE(schedule.shares.list.empty());
+  for (const auto& op : schedule.operators)
+    EXPECT_FALSE(op.module == Module::encoder && op.phase == Phase::backward);
   EXPECT_EQ(job.bytes.item[0], 0);
   for (size_t rank : {0, 1}) {
     EXPECT_GT(constant_of(job, rank, "parameters of image"), 0);
     EXPECT_EQ(constant_of(job, rank, "gradients of image"), 0);
     EXPECT_EQ(constant_of(job, rank, "optimizer states of image"), 0);
+  }
+}
+
+// Its loss needs its weights' part no more, but the backbone needs its input's.
+TEST(ModuleJob, RunsAFrozenGeneratorAsAnyOther) {
+  auto workload = small_workload({small_generator("drawing")});
+  workload.modules[0].frozen = true;
+  auto job = Estimator(workload, 4).job(configuration_of(workload, 2));
+  EXPECT_TRUE(job.step.modules[0].trained);
+  EXPECT_GT(job.costs.modules[0].backward, 0);
+  EXPECT_FALSE(make_schedule(job).operators.empty());
+}
+
+// Without backwards there is less to do and no gradient to wait for.
+TEST(ModuleJob, OfAFrozenEncoderTakesNoLongerInAnySystem) {
+  auto workload = small_workload({small_encoder("image")}), frozen = workload;
+  frozen.modules[0].frozen = true;
+  for (auto arrangement : {Arrangement::nested, Arrangement::nested_fill, Arrangement::three_phase,
+                           Arrangement::optimus, Arrangement::megatron}) {
+    auto c = configuration_of(workload, 2);
+    c.arrangement = arrangement;
+    auto trained = Estimator(workload, 8).evaluate(c), found = Estimator(frozen, 8).evaluate(c);
+    EXPECT_LT(found.step, trained.step) << name(arrangement);
+    EXPECT_LT(found.memory, trained.memory) << name(arrangement);
   }
 }
 

@@ -237,7 +237,7 @@ class Forgetful : public ToyModel {
   using ToyModel::ToyModel;
   Module forgets = Module::encoder;
 
-  std::vector<Tensors> encode(int module, std::span<const ModelItem> items) override {
+  std::vector<Bundle> encode(int module, std::span<const ModelItem> items) override {
     auto values = ToyModel::encode(module, items);
     if (forgets == Module::encoder) values.pop_back();
     return values;
@@ -294,7 +294,11 @@ class Counting : public Transport {
   }
   bool has_message(int peer) override { return inner_.has_message(peer); }
   void all_reduce(torch::Tensor& values) override { inner_.all_reduce(values); }
+  std::unique_ptr<Group> make_group(std::vector<int> ranks) override {
+    return inner_.make_group(std::move(ranks));
+  }
   void fail(const std::string& reason) override { inner_.fail(reason); }
+  void check() override { inner_.check(); }
 
   std::vector<int64_t> sent, posted, received;
 

@@ -1,6 +1,5 @@
 #include <arpa/inet.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "bigmac/runtime/threads_transport.h"
 #include "tests/runtime/processes.h"
 #include "tests/runtime/toy_model.h"
+#include "tests/support/by_hand.h"
 
 namespace bigmac {
 namespace {
@@ -142,72 +142,6 @@ void expect_all_stopped(const Folder& folder, const Plan& plan, const std::strin
   }
 }
 
-// Ranks as torchrun would start them with no store of its own: rank 0 serves it.
-class ByHand {
- public:
-  ByHand(const std::string& role, const Folder& folder, int ranks = kRanks) {
-    int port = free_port();
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<std::string> variables{concat("RANK=", rank),      concat("WORLD_SIZE=", ranks),
-                                         "MASTER_ADDR=127.0.0.1",    concat("MASTER_PORT=", port),
-                                         "BIGMAC_TEST_ROLE=" + role, "BIGMAC_TEST_FOLDER=" + folder.path()};
-      for (char** variable = environ; *variable; ++variable)
-        if (!std::string(*variable).starts_with("BIGMAC_TEST_")) variables.emplace_back(*variable);
-      std::vector<char*> pointers;
-      for (auto& variable : variables) pointers.push_back(variable.data());
-      pointers.push_back(nullptr);
-      char program[] = "/proc/self/exe";
-      char* command[] = {program, nullptr};
-      pid_t pid = 0;
-      if (posix_spawn(&pid, program, nullptr, nullptr, command, pointers.data()) != 0)
-        throw Failure("cannot start a rank");
-      pids_.push_back(pid);
-    }
-  }
-  ~ByHand() {
-    for (auto pid : pids_)
-      if (pid > 0) {
-        kill(pid, SIGKILL);
-        waitpid(pid, nullptr, 0);
-      }
-  }
-  // Each rank's status; -1 for those that still run `seconds` after the first one ended, or if none does.
-  std::vector<int> wait(double seconds) {
-    std::vector<int> statuses(pids_.size(), -1);
-    double first_end = INFINITY;
-    size_t ended = 0;
-    for (double start = now();
-         ended < pids_.size() && seconds_since(first_end) < seconds && seconds_since(start) < 90;) {
-      for (size_t rank = 0; rank < pids_.size(); ++rank)
-        if (pids_[rank] > 0 && waitpid(pids_[rank], &statuses[rank], WNOHANG) == pids_[rank]) {
-          pids_[rank] = 0;
-          ++ended;
-          first_end = std::min(first_end, now());
-        }
-      std::this_thread::sleep_for(5ms);
-    }
-    took = seconds_since(first_end);
-    return statuses;
-  }
-
-  double took = 0;  // from the first rank's end to the last's
-
-  static int free_port() {
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    bind(listener, reinterpret_cast<sockaddr*>(&address), length);
-    getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-    close(listener);
-    return ntohs(address.sin_port);
-  }
-
- private:
-  std::vector<pid_t> pids_;
-};
-
 class FailureOn : public testing::TestWithParam<int> {};
 
 TEST_P(FailureOn, OneThreadStopsAllWithItsError) {
@@ -312,7 +246,7 @@ void expect_stop_without_a_launcher(const Plan& plan, const std::string& beginni
   SCOPED_TRACE(concat(plan.what, " on rank ", plan.rank));
   Folder folder;
   write_plan(folder, plan);
-  ByHand ranks("failing", folder);
+  roles::ByHand ranks("failing", folder.path(), kRanks);
   auto statuses = ranks.wait(kMostSeconds);
   std::string text = folder.error(plan.rank == 1 ? 2 : 1);
   EXPECT_TRUE(text.starts_with(beginning)) << text;
@@ -391,7 +325,7 @@ const bool leaving = roles::add("leaving", [](Transport& transport, const std::s
 TEST(RankZero, ThatServesTheStoreLeavesLast) {
   BIGMAC_NEEDS_PROCESSES();
   Folder folder;
-  ByHand ranks("leaving", folder);
+  roles::ByHand ranks("leaving", folder.path(), kRanks);
   for (int status : ranks.wait(60)) EXPECT_EQ(status, 0);
   EXPECT_EQ(read(folder.path() + "/got"), "late");
 }
@@ -423,9 +357,9 @@ TEST(Kills, AtRandomTimesOfRandomRanksNeverHangOrCrashTheOthers) {
                         " and ", plan.delay, " ms"));
     Folder folder;
     write_plan(folder, plan);
-    ByHand ranks("failing", folder);
+    roles::ByHand ranks("failing", folder.path(), kRanks);
     auto statuses = ranks.wait(kMostSeconds);
-    longest = std::max(longest, ranks.took);
+    longest = std::max(longest, ranks.took());
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == plan.rank && plan.what == "kill") continue;
       EXPECT_TRUE(WIFEXITED(statuses[size_t(rank)]) && WEXITSTATUS(statuses[size_t(rank)]) == 1)
@@ -479,7 +413,7 @@ TEST(Connecting, ToAPortInUseIsRefusedAndNamesThePort) {
 
 TEST(Connecting, WhereNobodyListensEndsWithinTheTimeoutAndNamesTheAddress) {
   BIGMAC_NEEDS_PROCESSES();
-  int port = ByHand::free_port();
+  int port = roles::free_port();
   double start = now();
   auto text =
       connect_error({.rank = 1, .size = 2, .address = "127.0.0.1", .port = port, .launcher = "torchrun"}, 1s);
@@ -499,10 +433,11 @@ TEST(Connecting, ToAHostWithoutAnAddressNamesTheHost) {
 TEST(Connecting, WithoutSomeRanksEndsWithinTheTimeoutAndNamesThem) {
   BIGMAC_NEEDS_PROCESSES();
   Environment environment{
-      .rank = 0, .size = 4, .address = "127.0.0.1", .port = ByHand::free_port(), .launcher = "torchrun"};
+      .rank = 0, .size = 4, .address = "127.0.0.1", .port = roles::free_port(), .launcher = "torchrun"};
   double start = now();
   std::string second;
   std::thread other([&] {
+    std::this_thread::sleep_for(200ms);  // one that comes before the store is there tries again a second later
     auto rank_2 = environment;
     rank_2.rank = 2;
     second = connect_error(rank_2, 3s);

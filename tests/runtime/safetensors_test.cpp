@@ -193,7 +193,9 @@ TEST_F(SafetensorsTest, EachKindOfMalformedFileIsNamed) {
   write("[1]", "");
   expect_refused("header is not a JSON object");
   write(std::string(100000, '['), "");
-  expect_refused("header is not JSON");
+  expect_refused("header is nested deeper than 8");
+  write(R"({"a":{"dtype":)" + std::string(100000, '[') + std::string(100000, ']') + "}}", "");
+  expect_refused("header is nested deeper than 8");
 
   struct Case {
     const char* header;
@@ -274,6 +276,58 @@ TEST_F(SafetensorsTest, AFailedSaveLeavesTheOldFileAndNothingElse) {
   } catch (const Failure& failure) {
     EXPECT_NE(std::string(failure.what()).find(nowhere + ": No such file or directory"), std::string::npos);
   }
+}
+
+TEST_F(SafetensorsTest, TensorsAreReadOneAtATimeWithoutTheRest) {
+  auto tensors = one_of_each();
+  save_safetensors(path_, tensors, {{"step", "1"}});
+  SafetensorsFile file(path_);
+  EXPECT_EQ(file.metadata().at("step"), "1");
+  EXPECT_EQ(file.entries().size(), tensors.size());
+  auto whole = contents();
+  for (const auto& [name, tensor] : tensors) {
+    const auto& entry = file.entries().at(name);
+    EXPECT_EQ(entry.shape, tensor.sizes().vec());
+    EXPECT_EQ(entry.type, tensor.scalar_type());
+    EXPECT_EQ(whole.substr(entry.begin, entry.end - entry.begin),
+              std::string(static_cast<const char*>(tensor.contiguous().data_ptr()), tensor.nbytes()));
+    expect_same_bits(file.read(name), tensor, name);
+  }
+  fs::remove(path_);  // an open file stays readable
+  auto moved = std::move(file);
+  expect_same_bits(moved.read("special"), tensors.at("special"), "special");
+  try {
+    moved.read("specail");
+    ADD_FAILURE() << "read a tensor that is not there";
+  } catch (const InvalidInput& error) {
+    EXPECT_NE(std::string(error.what()).find("'specail' (did you mean 'special'?)"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(SafetensorsTest, WritingCanBeGivenUpBetweenPieces) {
+  save_safetensors(path_, {{"a", torch::ones({2})}});
+  auto before = contents();
+  auto large = torch::ones({40 << 20}, torch::kUInt8);  // three pieces
+  int pieces = 0;
+  auto give_up = [&] {
+    if (++pieces == 2) throw Failure("enough");
+  };
+  EXPECT_THROW(save_safetensors(path_, {{"large", large}}, {}, give_up), Failure);
+  EXPECT_EQ(contents(), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "a temporary file was left behind";
+  pieces = 10;
+  save_safetensors(path_, {{"large", large}}, {}, give_up);
+  EXPECT_EQ(pieces, 13);
+  EXPECT_TRUE(torch::equal(load_safetensors(path_).tensors.at("large"), large));
+}
+
+TEST_F(SafetensorsTest, WhatCannotBeStoredIsFoundWithoutWriting) {
+  check_storable(path_, one_of_each(), {{"a", "b"}});
+  EXPECT_THROW(check_storable(path_, {{"c", torch::ones({2}, torch::kComplexFloat)}}), InvalidInput);
+  EXPECT_THROW(check_storable(path_, {{"\xff", torch::ones({2})}}), InvalidInput);
+  EXPECT_THROW(check_storable(path_, {}, {{"a", "\xff"}}), InvalidInput);
+  EXPECT_FALSE(fs::exists(path_));
 }
 
 }  // namespace

@@ -57,11 +57,11 @@ torch::Tensor ToyModel::watched(torch::Tensor value, ToyCall call) {
   return value;
 }
 
-std::vector<Tensors> ToyModel::encode(int module, std::span<const ModelItem> items) {
+std::vector<Bundle> ToyModel::encode(int module, std::span<const ModelItem> items) {
   ToyCall call{Module::encoder, Phase::forward, module, {items.begin(), items.end()}};
   on_call(call);
   auto weight = watched(modules_.at(size_t(module)) * 1.0, call);
-  std::vector<Tensors> values;
+  std::vector<Bundle> values;
   for (const auto& [microbatch, number] : items) {
     uint64_t seed = options_.seed + 1000 + uint64_t(10000 * module + 100 * number + 1000000 * microbatch);
     auto value = torch::tanh(data(1 + (microbatch + 2 * number) % 4, seed).matmul(weight));
@@ -112,7 +112,7 @@ Model::Output ToyModel::forward(int chunk, int microbatch, const Inputs& inputs)
 }
 
 torch::Tensor ToyModel::generate(int module, std::span<const ModelItem> items,
-                                 const std::vector<Tensors>& inputs) {
+                                 const std::vector<Bundle>& inputs) {
   on_call({Module::generator, Phase::generate, module, {items.begin(), items.end()}});
   auto loss = torch::zeros({}, torch::kFloat64);
   for (size_t i = 0; i < items.size(); ++i) {

@@ -39,10 +39,10 @@ class ToyModel : public Model {
  public:
   ToyModel(const ToyOptions& options, const Step& placed, int rank);
 
-  std::vector<Tensors> encode(int module, std::span<const ModelItem> items) override;
+  std::vector<Bundle> encode(int module, std::span<const ModelItem> items) override;
   Output forward(int chunk, int microbatch, const Inputs& inputs) override;
   torch::Tensor generate(int module, std::span<const ModelItem> items,
-                         const std::vector<Tensors>& inputs) override;
+                         const std::vector<Bundle>& inputs) override;
 
   // Those of this rank's stages, and all encoders' and generators'.
   NamedParameters parameters() const;

@@ -172,6 +172,7 @@ Case random_case(Random& random) {
   for (int64_t n = 0; n < std::max<int64_t>(encoders + generators, 1); ++n)
     step.modules.push_back({concat("module ", n), n < encoders ? Module::encoder : Module::generator,
                             random_sizes(random, step.microbatches)});
+  freeze_some(random, step, 4);
   step.generator_unit = integer(random, 0, ranks);
   step.spread = integer(random, 0, 5) > 0;
   Costs costs;

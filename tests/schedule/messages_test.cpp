@@ -22,6 +22,7 @@ std::vector<Schedule> random_schedules(Random& random, int count) {
                              integer(random, 1, 5 * ranks));
     step = nested(step, integer(random, 0, 3) > 0, integer(random, 0, 3) > 0);
     step.modules.push_back({"audio", Module::encoder, {}});
+    freeze_some(random, step, 3);
     for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
     step.generator_unit = integer(random, 0, ranks);
     step.arrangement = std::array{Arrangement::nested, Arrangement::three_phase,

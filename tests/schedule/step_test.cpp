@@ -174,6 +174,9 @@ TEST(BadModules, AreRefusedByName) {
     step.modules[0].warmup_units = units;
     expect_refused(step, {"module 'image'", "(W) must be at least 1", concat("got ", units)});
   }
+  step = nested_step(2, 2, 8, true, true);
+  step.modules[1].trained = false;
+  expect_refused(step, {"module 'picture'", "a generator and cannot be frozen", "gradients pass through it"});
 }
 
 TEST(BadOrders, ThatAreNoPermutationAreRefusedByMicrobatchAndPosition) {
@@ -300,6 +303,8 @@ TEST(Ids, AreDenseAndReadBack) {
   Random random(kSeed);
   for (Base base : kBases) {
     Step step = nested(step_of_base(base, 3, chunks_of(base, 2).back(), 7), true, true);
+    step.modules.push_back({"audio", Module::encoder, {}});
+    step.modules.back().trained = false;
     for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
     SCOPED_TRACE(describe(step));
     auto schedule = make_schedule(step);
@@ -319,10 +324,11 @@ TEST(Ids, AreDenseAndReadBack) {
         EXPECT_EQ(placed.op, expected) << long_name(placed.op);
       }
     EXPECT_EQ(*std::max_element(seen.begin(), seen.end()), 1);
-    // What has no operator: a generator's second, and the weight part of a whole backward.
+    // What has no operator: a generator's or frozen encoder's second, and the weight part of a whole
+    // backward.
     int64_t none = std::count(seen.begin(), seen.end(), 0), expected = 0;
     for (const auto& share : schedule.shares.list)
-      expected += schedule.module_of(share).kind == Module::generator;
+      expected += schedule.module_of(share).kind == Module::generator || !schedule.module_of(share).trained;
     if (step.splits_backward())
       for (const auto& op : schedule.operators)
         expected += op.module == Module::backbone && op.phase == Phase::backward;
@@ -364,6 +370,8 @@ TEST(Dependencies, AndReceiversAreEachOthersInverse) {
       for (auto arrangement : {Arrangement::llm_only, Arrangement::nested}) {
         Step step = nested(step_of_base(base, ranks, chunks_of(base, 3).back(), 2 * ranks + 1), true, true);
         step.arrangement = arrangement;
+        step.modules.push_back({"audio", Module::encoder, {}});
+        freeze_some(random, step, 2);
         for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
         SCOPED_TRACE(describe(step));
         std::vector<std::pair<int64_t, int64_t>> needed, received;

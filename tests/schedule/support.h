@@ -71,6 +71,12 @@ inline Step nested_step(int64_t ranks, int64_t chunks, int64_t microbatches, boo
   return nested(backbone_step(ranks, chunks, microbatches), encoder, generator);
 }
 
+// Each encoder with a chance of one in `odds`.
+inline void freeze_some(Random& random, Step& step, int64_t odds) {
+  for (auto& module : step.modules)
+    if (module.kind == Module::encoder) module.trained = integer(random, 1, odds) > 1;
+}
+
 inline void keep_a_random_half(Random& random, Step& step) {
   for (auto& module : step.modules) {
     std::vector<bool> kept;
@@ -102,7 +108,8 @@ inline std::string describe(const Step& step) {
       concat(name(step.base), " ", shape(step), " G=", step.group, " k=", step.generator_unit, " ",
              name(step.arrangement), step.spread ? "" : " not spread", step.order.empty() ? "" : " permuted");
   for (const auto& module : step.modules)
-    text += concat(" ", module.name, "(", module.items.size(), " items, W=", module.warmup_units, ")");
+    text += concat(" ", module.name, "(", module.items.size(), " items, W=", module.warmup_units,
+                   module.trained ? "" : ", frozen", ")");
   return text;
 }
 
@@ -302,6 +309,7 @@ class Oracle {
     if (op.module == Module::generator)
       return op.phase == Phase::generate ? &share_node(op.index, false) : nullptr;
     if (op.phase != Phase::forward && op.phase != Phase::backward) return nullptr;
+    if (op.phase == Phase::backward && !step().modules[size_t(share.module)].trained) return nullptr;
     return &share_node(op.index, op.phase == Phase::backward);
   }
 
@@ -318,7 +326,8 @@ class Oracle {
       const Share& share = schedule_.shares.list[i];
       const auto& module = step().modules[size_t(share.module)];
       bool generates = module.kind == Module::generator;
-      if (share_node(i, false) < 0 || (share_node(i, true) < 0) != generates || share.count == 0)
+      bool no_second = generates || !module.trained;
+      if (share_node(i, false) < 0 || (share_node(i, true) < 0) != no_second || share.count == 0)
         return false;
       int64_t unit = generates && step().generator_unit != 0 ? step().generator_unit : step().ranks;
       for (uint32_t j = 0; j < share.count; ++j) {
@@ -355,7 +364,8 @@ class Oracle {
       const Share& share = schedule_.shares.list[i];
       const auto& module = step().modules[size_t(share.module)];
       bool generates = module.kind == Module::generator;
-      if (!generates) need(share_node(i, true), share_node(i, false));
+      bool trained_encoder = !generates && module.trained;
+      if (trained_encoder) need(share_node(i, true), share_node(i, false));
       std::vector<uint32_t> microbatches;
       for (uint32_t j = 0; j < share.count; ++j)
         microbatches.push_back(module.items[schedule_.shares.items[share.first + j]].microbatch);
@@ -367,7 +377,7 @@ class Oracle {
           need(gradient(last, m), share_node(i, false));
         } else {
           need(node(kForward, 0, m), share_node(i, false));
-          need(share_node(i, true), gradient(0, m));
+          if (trained_encoder) need(share_node(i, true), gradient(0, m));
         }
       }
     }
@@ -568,7 +578,7 @@ inline Held most_held(const Schedule& schedule, int rank) {
     }
     auto module = size_t(schedule.shares.list[op.index].module);
     most.shares[module] = std::max(most.shares[module], now.shares[module] += change);
-    if (op.phase == Phase::generate) --now.shares[module];
+    if (op.phase == Phase::generate || !schedule.step.modules[module].trained) --now.shares[module];
   }
   return most;
 }

@@ -83,7 +83,8 @@ class LinksReference {
     if (stage_ != (op.phase == Phase::forward ? dependencies_.stages() - 1 : 0)) return links_.stage_bytes;
     double bytes = 0;
     for (const auto& share : shares.list)
-      if (share.rank == to && schedule_.step.modules[size_t(share.module)].kind == kind)
+      if (share.rank == to && schedule_.step.modules[size_t(share.module)].kind == kind &&
+          schedule_.step.modules[size_t(share.module)].trained)
         bytes += of_items(share, op.index);
     return bytes;
   }

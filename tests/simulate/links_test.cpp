@@ -218,7 +218,7 @@ TEST(Links, DelayNothingLessWhenTheyGetSlower) {
 TEST(Links, LeaveNoTimeUnnamedBetweenOperators) {
   Random random(kSeed);
   std::map<std::pair<Exchange, Spent>, int> seen;
-  for (int round = 0; round < 700; ++round) {
+  for (int round = 0; round < 2100; ++round) {
     auto schedule = random_table(random, kArrangements[round % 7], {.modules = {{1, 2}}});
     if (!schedule) continue;
     Exchange exchange = kExchanges[integer(random, 0, 2)];

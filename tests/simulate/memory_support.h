@@ -128,16 +128,18 @@ class MemoryReference {
     const auto& module = step.modules[n];
     bool generates = module.kind == Module::generator;
     const Slice& first = *find(module.kind, generates ? Phase::generate : Phase::forward, -1, i);
-    const Slice& second = generates ? first : *find(module.kind, Phase::backward, -1, i);
+    bool frozen = !module.trained;
+    const Slice& second = generates || frozen ? first : *find(module.kind, Phase::backward, -1, i);
     int64_t end = generates ? step.stages() - 1 : 0, rank = rank_of_stage(step, end);
     for (uint32_t number : schedule_.shares.items_of(share)) {
       const Item& item = module.items[number];
       int64_t m = item.microbatch;
       double out = item.size * of(bytes_.item_out, n);
       hold(share.rank, first.start, second.end, item.size * of(bytes_.item, n));
-      hold(share.rank, second.start, second.end, item.size * of(bytes_.item_work, n));
-      hold(share.rank, generates ? backbone(Phase::forward, end, m).end : gradient(0, m).end, second.end,
-           out);
+      if (!frozen) hold(share.rank, second.start, second.end, item.size * of(bytes_.item_work, n));
+      if (!frozen)
+        hold(share.rank, generates ? backbone(Phase::forward, end, m).end : gradient(0, m).end, second.end,
+             out);
       hold(rank, first.end, generates ? gradient(end, m).end : backbone(Phase::forward, 0, m).end, out);
     }
   }

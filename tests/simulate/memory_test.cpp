@@ -201,6 +201,28 @@ TEST(Memory, OfWhatIsHandedOverLiesWithTheReceiver) {
   EXPECT_EQ(points_of(1), (Points{{0, 3}, {2, 10}, {6, 3}, {10, 7}, {11, 0}}));
 }
 
+// EF 0-1 on both ranks, then the backbone as above: rank 0 F 1-2, 2-3, B 5-7, 8-10. Of activations 3 an item
+// while the encoder's forward runs, of its output 4 on rank 0 until the microbatch's forward has ended there.
+TEST(Memory, OfAFrozenEncoderIsItsOutputAloneOnceItHasRun) {
+  Step step = nested_step(2, 1, 2, true, false);
+  step.modules[0].trained = false;
+  auto schedule = make_schedule(step);
+  auto timeline = simulate(schedule, {.modules = {{1, 1}}});
+  EXPECT_EQ(timeline.length(), 10);
+  Bytes bytes{.item = {3}, .item_work = {100}, .item_out = {4}};
+  auto points_of = [&](int rank) {
+    std::vector<std::pair<double, double>> points;
+    for (const auto& point : memory_over_time(schedule, timeline, bytes, rank))
+      points.push_back({point.time, point.bytes});
+    return points;
+  };
+  using Points = std::vector<std::pair<double, double>>;
+  EXPECT_EQ(points_of(0), (Points{{0, 3}, {1, 8}, {2, 4}, {3, 0}}));
+  EXPECT_EQ(points_of(1), (Points{{0, 3}, {1, 0}}));
+  auto holders = holders_at(schedule, timeline, bytes, 0, 1.5);
+  EXPECT_EQ(holders, (std::vector<Holder>{{"image outputs", 8}}));
+}
+
 // (M * V + P - 1)(f + b) for equal chunks, and the same memory as few microbatches take.
 TEST(LongAccumulation, IsSimulatedInFullAndQuickly) {
   constexpr int64_t kMicrobatches = 32768;

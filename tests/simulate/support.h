@@ -18,6 +18,7 @@ inline std::optional<Schedule> random_table(Random& random, Arrangement arrangem
                            integer(random, 1, 4 * ranks));
   step = nested(step, true, integer(random, 0, 1) == 1);
   if (integer(random, 0, 2) == 0) step.modules.push_back({"audio", Module::encoder, {}});
+  freeze_some(random, step, 6);
   for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
   step.generator_unit = integer(random, 0, ranks);
   step.spread = integer(random, 0, 3) > 0;

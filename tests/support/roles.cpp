@@ -18,11 +18,19 @@ std::map<std::string, Role>& all() {
   static std::map<std::string, Role> roles;
   return roles;
 }
+std::map<std::string, Program>& programs() {
+  static std::map<std::string, Program> programs;
+  return programs;
+}
 
 int run_here(const std::string& name) {
   at::set_num_threads(1);
   std::unique_ptr<Transport> transport;
   try {
+    if (auto program = programs().find(name); program != programs().end()) {
+      program->second(std::getenv("BIGMAC_TEST_FOLDER"));
+      return 0;
+    }
     transport = connect_gloo(*read_environment());
     all().at(name)(*transport, std::getenv("BIGMAC_TEST_FOLDER"));
     return 0;
@@ -39,6 +47,9 @@ int run_here(const std::string& name) {
 
 bool add(const std::string& name, Role role) {
   return all().emplace(name, std::move(role)).second;
+}
+bool add_program(const std::string& name, Program program) {
+  return programs().emplace(name, std::move(program)).second;
 }
 
 void run(const std::string& name, int ranks, const std::string& folder) {

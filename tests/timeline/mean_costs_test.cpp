@@ -75,6 +75,15 @@ TEST(MeanCosts, OfAModuleThatRanNothingAreZero) {
   EXPECT_EQ(found.modules[0].forward, 1);
 }
 
+TEST(MeanCosts, OfAFrozenEncoderAreItsForwards) {
+  Step step = nested_step(2, 1, 4, true, false);
+  step.modules[0].trained = false;
+  auto schedule = make_schedule(step);
+  auto found = mean_costs(schedule, measured(schedule, [](int, const Operator&) { return 3.0; }));
+  EXPECT_EQ(found.modules[0].forward, 3);
+  EXPECT_EQ(found.modules[0].backward, 0);
+}
+
 // DualPipeV runs some backwards whole and some in two. Overlapped or fused, a whole one may take less than
 // its parts; the split then follows their ratio.
 TEST(MeanCosts, TakeWholeBackwardsForTheBackwardAndTheHalvesForItsSplit) {

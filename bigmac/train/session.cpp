@@ -1,0 +1,101 @@
+#include "bigmac/train/session.h"
+
+#include <ATen/Parallel.h>
+
+#include <mutex>
+#include <optional>
+
+#include "bigmac/runtime/environment.h"
+#include "bigmac/runtime/gloo_transport.h"
+#include "bigmac/runtime/launch.h"
+#include "bigmac/runtime/threads_transport.h"
+
+namespace bigmac::train {
+namespace {
+
+void run_rank(const System& system, const Batches& batches, const TrainOptions& options,
+              const Reports& reports, Transport& world) {
+  at::set_num_threads(int(options.threads_per_rank));
+  Trainer trainer(system, batches, options, world);
+  bool speaks = world.rank() == 0;
+  int64_t first = options.resume ? trainer.resume() : 0;
+  if (first == 0 && reports.prepare) reports.prepare(trainer);
+  if (speaks && reports.begin) reports.begin(first, options.steps);
+  for (int64_t step = first; step < options.steps; ++step) {
+    auto figures = trainer.train_step(step);
+    if (speaks && reports.step) reports.step(figures);
+    bool last = step + 1 == options.steps;
+    if (last || (options.checkpoint_every > 0 && (step + 1) % options.checkpoint_every == 0))
+      trainer.save(step + 1);
+  }
+  if (reports.end) reports.end(trainer);
+  trainer.finish_saving();
+  world.barrier();
+}
+
+void fit_environment(TrainOptions& options, const Environment& environment) {
+  if (options.dp == 0 && environment.size % options.pp == 0) options.dp = environment.size / options.pp;
+  if (environment.size == options.ranks()) return;
+  throw InvalidInput(concat("[train] ", environment.launcher, " started ", environment.size,
+                            " ranks, but pp ", options.pp, " and dp ", options.dp, " take ", options.ranks(),
+                            environment.size % options.pp == 0
+                                ? concat("; pass dp ", environment.size / options.pp)
+                                : concat("; start a multiple of ", options.pp)));
+}
+
+}  // namespace
+
+void fit_replicas(TrainOptions& options) {
+  if (options.pp < 1) return;  // as check_options() says
+  auto environment = read_environment();
+  if (environment && environment->size > 1)
+    fit_environment(options, *environment);
+  else if (options.dp == 0)
+    options.dp = 1;
+}
+
+bool is_silent_rank() {
+  auto environment = read_environment();
+  return environment && environment->rank != 0;
+}
+
+void train(const System& system, const Batches& batches, TrainOptions options, const Reports& reports) {
+  fit_replicas(options);
+  check_options(options, system);
+  auto environment = read_environment();
+  if (environment && environment->size > 1) {
+    auto transport = connect_gloo(*environment);
+    try {
+      run_rank(system, batches, options, reports, *transport);
+    } catch (const RankFailure&) {
+      throw;
+    } catch (const std::exception& error) {
+      transport->fail(concat("rank ", environment->rank, ": ", error.what()));
+      throw;
+    }
+    return;
+  }
+  if (options.ranks_as == RanksAs::processes && options.ranks() > 1) {
+    launch_processes(own_command(), {.ranks = int(options.ranks())});
+    return;
+  }
+  // What a rank finds wrong with the input is told as that, not as its failure.
+  std::mutex mutex;
+  std::optional<std::string> wrong;
+  try {
+    run_threads(int(options.ranks()), [&](Transport& world) {
+      try {
+        run_rank(system, batches, options, reports, world);
+      } catch (const InvalidInput& error) {
+        std::lock_guard lock(mutex);
+        if (!wrong) wrong = error.what();
+        throw;
+      }
+    });
+  } catch (const RankFailure&) {
+    if (wrong) throw InvalidInput(*wrong);
+    throw;
+  }
+}
+
+}  // namespace bigmac::train
