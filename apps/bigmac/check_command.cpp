@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/bigmac/report_text.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
-#include "apps/bigmac/report_text.h"
 #include "bigmac/common/error.h"
 #include "bigmac/formats/read_table.h"
 #include "bigmac/formats/torch_table.h"

@@ -3,14 +3,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bigmac/command/arguments.h"
 #include "apps/bigmac/compare_chart.h"
 #include "apps/bigmac/compare_text.h"
-#include "bigmac/command/console.h"
 #include "apps/bigmac/output_files.h"
 #include "apps/bigmac/plan_json_text.h"
-#include "bigmac/command/progress.h"
 #include "apps/bigmac/workload_arguments.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
+#include "bigmac/command/progress.h"
 #include "bigmac/plan/plan_json.h"
 
 namespace bigmac {

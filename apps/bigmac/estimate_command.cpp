@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
+#include "apps/bigmac/estimate_text.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
-#include "apps/bigmac/estimate_text.h"
 #include "bigmac/cost/read_model.h"
 #include "bigmac/formats/units.h"
 

@@ -5,13 +5,13 @@
 
 #include "apps/bigmac/check_command.h"
 #include "apps/bigmac/compare_command.h"
-#include "bigmac/command/console.h"
 #include "apps/bigmac/estimate_command.h"
-#include "bigmac/command/help.h"
 #include "apps/bigmac/plan_command.h"
 #include "apps/bigmac/replay_command.h"
 #include "apps/bigmac/schedule_command.h"
 #include "apps/bigmac/simulate_command.h"
+#include "bigmac/command/console.h"
+#include "bigmac/command/help.h"
 #ifdef BIGMAC_RUNTIME
 #include "apps/bigmac/sample_command.h"
 #include "apps/bigmac/train_command.h"

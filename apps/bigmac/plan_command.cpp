@@ -5,14 +5,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bigmac/command/arguments.h"
-#include "bigmac/command/console.h"
 #include "apps/bigmac/outcome_table.h"
 #include "apps/bigmac/output_files.h"
 #include "apps/bigmac/plan_json_text.h"
 #include "apps/bigmac/plan_text.h"
-#include "bigmac/command/progress.h"
 #include "apps/bigmac/workload_arguments.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
+#include "bigmac/command/progress.h"
 #include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/bigmac/replay_text.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
-#include "apps/bigmac/replay_text.h"
 #include "bigmac/measured/read_measured.h"
 #include "bigmac/measured/replay.h"
 #include "bigmac/timeline/picture.h"

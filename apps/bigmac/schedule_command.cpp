@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "bigmac/command/console.h"
 #include "apps/bigmac/share_text.h"
 #include "apps/bigmac/step_arguments.h"
+#include "bigmac/command/console.h"
 #include "bigmac/common/names.h"
 #include "bigmac/formats/table_csv.h"
 #include "bigmac/formats/table_json.h"

@@ -5,11 +5,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bigmac/command/arguments.h"
-#include "bigmac/command/console.h"
 #include "apps/bigmac/explain_text.h"
 #include "apps/bigmac/report_text.h"
 #include "apps/bigmac/step_arguments.h"
+#include "bigmac/command/arguments.h"
+#include "bigmac/command/console.h"
 #include "bigmac/schedule/make.h"
 #include "bigmac/simulate/links.h"
 #include "bigmac/timeline/picture.h"

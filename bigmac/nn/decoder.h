@@ -20,7 +20,7 @@ struct DecoderConfig {
   int64_t ffn = 384;
   double rope_theta = 1e6;
   double eps = 1e-6;
-  bool tied_embeddings = true;   // the head's matrix is the embedding table
+  bool tied_embeddings = true;     // the head's matrix is the embedding table
   std::optional<MoeConfig> moe{};  // in every layer instead of the MLP of width ffn
 
   // Throws InvalidInput where sizes are not positive or do not divide each other.

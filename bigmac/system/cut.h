@@ -12,9 +12,9 @@ namespace bigmac {
 struct CutOptions {
   std::vector<int64_t> split{};  // layers of each stage; embedding and head, which the first and the last
                                  // stage hold besides, are not counted
-  std::string layout{};         // as Megatron Core writes it: "Et*3|t*4|t*4|t*3L"
-  std::vector<double> costs{};  // of embedding, layers and head, as they were measured or counted; none:
-                                // those that were declared
+  std::string layout{};          // as Megatron Core writes it: "Et*3|t*4|t*4|t*3L"
+  std::vector<double> costs{};   // of embedding, layers and head, as they were measured or counted; none:
+                                 // those that were declared
 };
 
 // Stage s holds parts[first[s] .. first[s + 1]) of BackboneDeclaration::all().

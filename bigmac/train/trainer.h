@@ -61,9 +61,9 @@ class Trainer {
   NamedTensors gather_parameters();
   NamedTensors gather_gradients();
 
-  // Replaces parameters by whole tensors of these names, the same on all ranks, which call it together; others
-  // keep their values. A name that a tie makes another's is passed over. Throws InvalidInput for shapes that
-  // differ and for names that no rank has.
+  // Replaces parameters by whole tensors of these names, the same on all ranks, which call it together;
+  // others keep their values. A name that a tie makes another's is passed over. Throws InvalidInput for
+  // shapes that differ and for names that no rank has.
   void set_parameters(const NamedTensors& given);
 
   // Seconds that the forwards of each part of the backbone have taken over all ranks, for CutOptions::costs.

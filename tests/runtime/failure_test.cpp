@@ -437,7 +437,8 @@ TEST(Connecting, WithoutSomeRanksEndsWithinTheTimeoutAndNamesThem) {
   double start = now();
   std::string second;
   std::thread other([&] {
-    std::this_thread::sleep_for(200ms);  // one that comes before the store is there tries again a second later
+    std::this_thread::sleep_for(
+        200ms);  // one that comes before the store is there tries again a second later
     auto rank_2 = environment;
     rank_2.rank = 2;
     second = connect_error(rank_2, 3s);
