@@ -341,6 +341,9 @@ class GlooTransport : public Transport {
   void lost(const std::vector<int>& ranks, const std::exception& error) {
     if (closing_ || failed_.wait_for(kReasonGrace)) return;
     int peer = ranks.size() == 1 ? ranks[0] : find_gone(ranks);
+    // A rank that gave up first may have closed its end before this one has seen the dead rank's close.
+    for (double start = now(); peer < 0 && now() - start < kCollectiveGrace; peer = find_gone(ranks))
+      if (failed_.wait_for(kPoll)) return;
     auto text = first_line(error);
     fail(peer < 0 ? concat("rank ", rank_, ": [gloo] a collective failed: ", text)
                   : concat("rank ", peer, ": [gloo] its connection to rank ", rank_, " broke: ", text));

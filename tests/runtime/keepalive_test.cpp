@@ -1,6 +1,7 @@
 #include "bigmac/runtime/keepalive.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -53,6 +54,12 @@ TEST(Keepalive, IsOfTheConnectionsThatHaveComeAndOfNoOthers) {
   for (int handle : {old.here, old.there, fresh.listener})
     EXPECT_EQ(option(handle, SOL_SOCKET, SO_KEEPALIVE), 0);
   for (int end : pipe_ends) close(end);
+}
+
+TEST(Keepalive, KnowsWhatIsOpenAndNothingElse) {
+  auto open = open_files();
+  EXPECT_TRUE(open.contains(STDOUT_FILENO));
+  for (int handle : open) EXPECT_NE(fcntl(handle, F_GETFD), -1) << handle;
 }
 
 TEST(Keepalive, MayBeOfWhatIsSentAlone) {
