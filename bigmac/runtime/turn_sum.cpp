@@ -8,7 +8,7 @@ torch::ScalarType sum_type(torch::ScalarType dtype) {
   return dtype == torch::kBFloat16 || dtype == torch::kHalf ? torch::kFloat32 : dtype;
 }
 
-void TurnSum::add(int64_t step, int64_t turn, torch::Tensor part) {
+void TurnSum::add(int64_t step, int64_t turn, const torch::Tensor& part) {
   auto refuse = [&](const char* why) {
     throw InvalidInput(
         concat("[window] turns of a step are each added once, from 0 and before its take_sum: turn ", turn,

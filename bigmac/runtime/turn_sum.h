@@ -16,7 +16,7 @@ class TurnSum {
   explicit TurnSum(torch::Device device) : device_(device) {}
 
   // Throws InvalidInput where the turn is there already.
-  void add(int64_t step, int64_t turn, torch::Tensor part);
+  void add(int64_t step, int64_t turn, const torch::Tensor& part);
   // Whether the current step has taken turns 0..turns-1.
   bool has(int64_t turns) const { return next_ >= turns; }
   // Ends the step. Throws InvalidInput where it has other turns than 0..turns-1; undefined where turns is 0.

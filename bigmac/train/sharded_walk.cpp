@@ -4,7 +4,7 @@
 
 namespace bigmac::train {
 
-ShardedWalk::ShardedWalk(std::vector<Part> parts, Gather gather) : gather_(gather) {
+ShardedWalk::ShardedWalk(const std::vector<Part>& parts, Gather gather) : gather_(gather) {
   for (const auto& part : parts) units_[part.module] = part.unit;
 }
 

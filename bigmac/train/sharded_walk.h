@@ -32,7 +32,7 @@ class ShardedWalk {
     ParameterUnit* unit;
     int module;  // in Step::modules
   };
-  ShardedWalk(std::vector<Part> parts, Gather gather);
+  ShardedWalk(const std::vector<Part>& parts, Gather gather);
 
   // All but begin() follow the row: before and after each position, finish() behind the last.
   void begin(const Schedule& schedule, int rank);
