@@ -57,9 +57,9 @@ TEST(Keepalive, IsOfTheConnectionsThatHaveComeAndOfNoOthers) {
 }
 
 TEST(Keepalive, KnowsWhatIsOpenAndNothingElse) {
-  auto open = open_files();
-  EXPECT_TRUE(open.contains(STDOUT_FILENO));
-  for (int handle : open) EXPECT_NE(fcntl(handle, F_GETFD), -1) << handle;
+  auto handles = open_files();
+  EXPECT_TRUE(handles.contains(STDOUT_FILENO));
+  for (int handle : handles) EXPECT_NE(fcntl(handle, F_GETFD), -1) << handle;
 }
 
 TEST(Keepalive, MayBeOfWhatIsSentAlone) {
