@@ -39,10 +39,10 @@ constexpr char kExamples[] =
     "  bigmac train configs/emoji.yaml --checkpoints /tmp/kept --checkpoint-every 50 --resume\n"
     "  bigmac train configs/spoken.yaml\n"
     "\n"
-    "Writes into the output folder: weights.safetensors (parameters and configuration), schedule.csv (the "
-    "table of\n"
-    "the last step), trace.json (the last step as it was measured, to open in https://ui.perfetto.dev) and\n"
-    "metrics.jsonl (a line a step). Of several replicas table and trace are the first one's.";
+    "Writes into the output folder: weights.safetensors (parameters and configuration), schedule.csv\n"
+    "(the table of the last step), trace.json (the last step as it was measured, to open in\n"
+    "https://ui.perfetto.dev) and metrics.jsonl (a line a step). Of several replicas table and trace are\n"
+    "the first one's.";
 
 struct Arguments {
   std::string config;
