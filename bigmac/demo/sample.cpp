@@ -147,7 +147,7 @@ WholeModel load_model(const std::string& weights) {
     if (found->second.sizes() != sizes)
       throw InvalidInput(concat("[sample] '", weights, "': parameter '", parameter.name, "' is ",
                                 found->second.sizes(), ", the model needs ", sizes));
-    for (auto leaf : parameter.leaves) leaf.copy_(found->second);
+    for (const auto& leaf : parameter.leaves) leaf.copy_(found->second);
   }
   return whole;
 }

@@ -131,7 +131,7 @@ void WindowServer::take(int member, const int64_t* header) {
     auto part = torch::empty({header[5]}, torch::ScalarType(header[4]));
     if (part.numel() > 0 && !receive(member, part)) return;
     std::lock_guard lock(window->mutex);
-    window->sum.add(header[2], header[3], std::move(part));
+    window->sum.add(header[2], header[3], part);
   } else {
     count_closed(*window);
   }

@@ -1,5 +1,6 @@
 #include "bigmac/runtime/message.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "bigmac/common/error.h"
@@ -95,7 +96,7 @@ torch::Tensor pack(const Message& message) {
   auto* out = packed.data_ptr<uint8_t>();
   std::memcpy(out, header.data(), header.size() * sizeof(int64_t));
   out += header_bytes;
-  std::memcpy(out, message.layout.data(), message.layout.size());
+  std::copy(message.layout.begin(), message.layout.end(), out);
   out += layout_bytes;
   for (const auto& tensor : message.tensors) {
     auto contiguous = tensor.to(torch::kCPU).contiguous();

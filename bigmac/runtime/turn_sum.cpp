@@ -16,7 +16,7 @@ void TurnSum::add(int64_t step, int64_t turn, const torch::Tensor& part) {
   };
   if (turn < 0) refuse(" is negative");
   if (step < step_) refuse(" comes after it");
-  if ((step == step_ && turn < next_) || !held_.try_emplace({step, turn}, std::move(part)).second)
+  if ((step == step_ && turn < next_) || !held_.try_emplace({step, turn}, part).second)
     refuse(" has been added before");
   take_what_is_due();
 }

@@ -34,7 +34,7 @@ Optimizer::Optimizer(const OptimizerConfig& config,
                      const std::vector<std::unique_ptr<ParameterUnit>>& units) {
   Tensors decaying, others;
   for (const auto& unit : units)
-    for (auto segment : unit->segments()) {
+    for (const auto& segment : unit->segments()) {
       segment.values.mutable_grad() = segment.gradient;
       (segment.decays ? decaying : others).push_back(segment.values);
     }

@@ -123,11 +123,14 @@ TEST(ShardingRun, RandomDelaysHangNowhereAndChangeNothing) {
           auto options = restless_options(gather);
           options.pp = pp;
           options.vpp = vpp;
+          options.dp = pp == 2 ? 1 + int64_t(seed % 2) : 1;
           options.microbatches = pp * (1 + int64_t(seed % 3)) + int64_t(vpp == 1 ? seed % 2 : 0);
-          auto samples = [&](int64_t) { return restless_samples(seed, options.microbatches); };
+          if (seed % 3 == 2) options.schedule = Arrangement::three_phase;
+          if (seed % 4 == 1) options.shard["painter"] = Sharding::replicated;
+          auto samples = [&](int64_t) { return restless_samples(seed, options.microbatches * options.dp); };
           NamedTensors gradients;
           expect_ends(what, [&] {
-            run_threads(int(pp), [&](Transport& world) {
+            run_threads(int(options.ranks()), [&](Transport& world) {
               at::set_num_threads(1);
               pauses.seed(seed * 10 + uint64_t(world.rank()));
               Trainer trainer(system, samples, options, world);
