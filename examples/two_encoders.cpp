@@ -17,8 +17,6 @@
 
 using namespace bigmac;
 
-constexpr int64_t kSound = 260;  // stands where a row of the audio encoder's output goes in
-
 int main(int argc, char** argv) {
   nn::VisionConfig eyes{.picture = 24, .hidden = 64, .ffn = 128, .out = 96};
   nn::AudioConfig ears{.hidden = 64, .ffn = 128, .merge = 4, .out = 96};
@@ -42,7 +40,8 @@ int main(int argc, char** argv) {
                    auto tokens = nn::pad_tokens(each_of(samples, "tokens"), data::kPad).tokens;
                    auto seen = nn::scatter_items(table.forward(tokens), tokens, groups_of(samples, "picture"),
                                                  data::kPicture);
-                   x.set("hidden", nn::scatter_items(seen, tokens, groups_of(samples, "sound"), kSound));
+                   x.set("hidden",
+                         nn::scatter_items(seen, tokens, groups_of(samples, "sound"), data::kSound));
                  })
       .layers(
           llm.layers, [&](int64_t) { return nn::DecoderLayer(llm); },
@@ -64,7 +63,7 @@ int main(int argc, char** argv) {
       auto name = torch::tensor(data::encode(emoji.pairs()[size_t(index)].name));
       auto end = torch::tensor({int64_t{data::kEnd}});
       auto given = torch::cat({torch::full({eyes.tokens()}, int64_t{data::kPicture}),
-                               torch::full({ears.tokens(clip.size(1))}, kSound)});
+                               torch::full({ears.tokens(clip.size(1))}, data::kSound)});
       samples.push_back({{"tokens", {torch::cat({given, name, end})}},
                          {"labels", {torch::cat({given.slice(0, 1) * 0 - 100, name, end, end * 0 - 100})}},
                          {"pixels", {emoji.picture(index)}},

@@ -172,7 +172,19 @@ class Assembly {
     step.arrangement = Arrangement::nested;
     for (size_t n = 0; n < names.size(); ++n) add_items(int32_t(n), module_of);
     set_generator_unit();
+    for (size_t n = 0; n < names.size(); ++n) {
+      auto& module = step.modules[n];
+      module.trained = module.kind == Module::generator || has_backward(int32_t(n), module_of);
+    }
     add_share_list(module_of);
+  }
+
+  // A frozen encoder has none.
+  bool has_backward(int32_t module, const std::vector<int32_t>& module_of) const {
+    for (const auto& rank : raw_.ranks)
+      for (const auto& op : rank.operators)
+        if (op.share >= 0 && module_of[size_t(op.share)] == module && op.phase != Phase::forward) return true;
+    return false;
   }
 
   void add_items(int32_t module, const std::vector<int32_t>& module_of) {

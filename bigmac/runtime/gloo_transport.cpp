@@ -322,8 +322,8 @@ class GlooTransport : public Transport {
   }
 
   std::string store_lost() const {
-    return hosted_ ? "[gloo] the launcher has ended, and with it the group's store"
-                   : "rank 0: [gloo] has ended, and with it the group's store";
+    return hosted_ ? "[gloo] the launcher has ended or is out of reach, and with it the group's store"
+                   : "rank 0: [gloo] has ended or is out of reach, and with it the group's store";
   }
 
   void watch() {

@@ -110,8 +110,12 @@ torch::Device device_of(const std::string& text, int rank) {
     throw InvalidInput(concat("[train] device is '", text, "', but libtorch finds ", count,
                               " CUDA devices; take cpu or a number below that"));
   if (device.has_index()) return device;
-  const char* local = std::getenv("LOCAL_RANK");
-  return {torch::kCUDA, torch::DeviceIndex((local ? std::atoi(local) : rank) % count)};
+  for (const char* name : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"})
+    if (const char* local = std::getenv(name)) {
+      rank = std::atoi(local);
+      break;
+    }
+  return {torch::kCUDA, torch::DeviceIndex(rank % count)};
 }
 
 Step step_of(const TrainOptions& options, const System& system) {

@@ -100,10 +100,11 @@ void Trainer::check_patterns() {
     for (size_t i = 0; i < patterns.size(); ++i)
       if (matches(patterns[i], parameter.name)) found[int64_t(i)] += 1;
   everyone_->start_all_reduce(found)->wait();
+  const auto parameters = model_->parameters();
+  auto example = parameters.empty() ? "" : concat("; names look like '", parameters.front().name, "'");
   for (size_t i = 0; i < patterns.size(); ++i)
     if (found[int64_t(i)].item<int64_t>() == 0)
-      throw InvalidInput(concat("[train] '", patterns[i], "' matches no parameter; names look like '",
-                                model_->parameters().front().name, "'"));
+      throw InvalidInput(concat("[train] '", patterns[i], "' matches no parameter", example));
 }
 
 void Trainer::make_units() {

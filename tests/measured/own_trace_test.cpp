@@ -24,6 +24,9 @@ class OwnTrace : public InFolder {
   static void expect_same(const MeasuredStep& read, const Schedule& schedule, const Timeline& timeline) {
     ASSERT_EQ(words_of(read.schedule), words_of(schedule));
     EXPECT_EQ(read.schedule.step.order, schedule.step.order);
+    for (const auto& module : read.schedule.step.modules)
+      for (const auto& wrote : schedule.step.modules)
+        EXPECT_TRUE(module.name != wrote.name || module.trained == wrote.trained) << module.name;
     EXPECT_NEAR(read.length(), timeline.length(), 1e-9 * timeline.length());
     for (size_t rank = 0; rank < timeline.rows.size(); ++rank)
       for (size_t n = 0; n < timeline.rows[rank].operators.size(); ++n) {
@@ -49,7 +52,10 @@ TEST_F(OwnTrace, IsReadBackWithEveryOperatorItemAndTime) {
       step.arrangement = kArrangements[size_t(integer(random, 0, 5))];
       if (step.arrangement == Arrangement::disttrain && step.ranks < 3)
         step.arrangement = Arrangement::nested;
-      for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+      for (auto& module : step.modules) {
+        module.items = random_items(random, step.microbatches, 1, 3);
+        module.trained = module.kind == Module::generator || integer(random, 0, 2) > 0;
+      }
       if (step.arrangement == Arrangement::nested && integer(random, 0, 1) == 0)
         step.generator_unit = integer(random, 1, step.ranks);
     }

@@ -54,7 +54,10 @@ TEST(Replay, OfEachDurationIsTheStepThatHadNoGaps) {
     auto step = random_step(random);
     if (integer(random, 0, 1) == 0) {
       step = nested(step, true, integer(random, 0, 1) == 0);
-      for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+      for (auto& module : step.modules) {
+        module.items = random_items(random, step.microbatches, 1, 3);
+        module.trained = module.kind == Module::generator || integer(random, 0, 2) > 0;
+      }
     }
     SCOPED_TRACE(concat("seed ", kSeed, " round ", round, ": ", describe(step)));
     double latency = uniform(random, 0, 0.5);

@@ -135,6 +135,21 @@ TEST(Hosts, AllEndWithinSecondsWhereARankOfTheOtherHostIsKilled) {
 }
 
 // As if a host had lost its power: no packet says so.
+TEST(Hosts, AllEndWithinAMinuteWhereTheCableIsCut) {
+  BIGMAC_NEEDS_PROCESSES();
+  roles::TemporaryFolder folder;
+  TwoHosts hosts(folder.path());
+  if (!wait_for_steps(hosts, folder.path(), 3)) GTEST_SKIP() << "no network namespaces may be made here";
+  ASSERT_FALSE(hosts.has_ended());
+  ASSERT_EQ(std::system(concat("ip -n ", hosts.host('b'), " link set eth0 down").c_str()), 0);
+  double start = now();
+  EXPECT_EQ(hosts.wait(60), 1);
+  std::cout << "ended after " << now() - start << " s\n";
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto text = error_of(folder.path(), rank);
+    EXPECT_TRUE(text.starts_with("rank ")) << "rank " << rank << " says '" << text << "'";
+  }
+}
 
 }  // namespace
 }  // namespace bigmac::train
