@@ -1,17 +1,19 @@
 // The peak bytes that libtorch's allocator holds for encoder, generator and backbone on each rank, over the
 // number of microbatches, nested and three-phase.
 //
-//   memory_curve CONFIG.yaml [CSV]
+//   memory_curve CONFIG.yaml [PICTURE.svg]
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
+#include "bigmac/common/atomic_file.h"
 #include "bigmac/demo/batches.h"
 #include "bigmac/demo/model.h"
+#include "bigmac/picture/chart.h"
 #include "bigmac/runtime/threads_transport.h"
 
 namespace bigmac {
@@ -40,7 +42,7 @@ std::vector<Bytes> peaks_by_rank(const demo::Config& config, const data::Dataset
   return peaks;
 }
 
-void run(const std::string& file, const char* csv_file) {
+void run(const std::string& file, const char* picture) {
   auto config = demo::read_config(file);
   // Half of each microbatch's samples are captioned and half are drawn, so that all microbatches are alike.
   config.batch.caption_share = 0;
@@ -48,29 +50,33 @@ void run(const std::string& file, const char* csv_file) {
   config.batch.hear_share = 0;
   config.options.dp = 1;
   auto dataset = data::load_dataset(config.data);
-  std::ofstream csv;
-  if (csv_file) csv.open(csv_file);
-  csv << "schedule,microbatches,rank,encoder_bytes,generator_bytes,backbone_bytes\n";
+  ChartPanel panel{"encoder's peak MiB on a rank"};
   std::printf("Peak MiB of one step, P=%ld V=%ld, %ld samples a microbatch\n", long(config.options.pp),
               long(config.options.vpp), long(config.batch.samples));
   std::printf("%-12s %4s %5s %9s %10s %9s\n", "schedule", "M", "rank", "encoder", "generator", "backbone");
-  for (auto arrangement : {Arrangement::nested, Arrangement::three_phase})
+  for (auto arrangement : {Arrangement::nested, Arrangement::three_phase}) {
+    panel.series.push_back({std::string(name(arrangement))});
     for (int64_t microbatches : {8, 16, 32, 64}) {
       config.options.schedule = arrangement;
       config.options.microbatches = microbatches;
       auto peaks = peaks_by_rank(config, dataset);
+      double most = 0;
       for (size_t rank = 0; rank < peaks.size(); ++rank) {
-        auto bytes = [&](Module module) { return peaks[rank][size_t(module)]; };
-        auto mib = [&](Module module) { return double(bytes(module)) / (1 << 20); };
+        auto mib = [&](Module module) { return double(peaks[rank][size_t(module)]) / (1 << 20); };
+        most = std::max(most, mib(Module::encoder));
         std::printf("%-12s %4ld %5zu %9.2f %10.2f %9.2f\n", std::string(name(arrangement)).c_str(),
                     long(microbatches), rank, mib(Module::encoder), mib(Module::generator),
                     mib(Module::backbone));
-        csv << name(arrangement) << ',' << microbatches << ',' << rank << ',' << bytes(Module::encoder) << ','
-            << bytes(Module::generator) << ',' << bytes(Module::backbone) << '\n';
       }
+      panel.series.back().points.push_back({double(microbatches), most});
       std::fflush(stdout);
     }
-  if (csv_file && !csv.flush()) throw Failure(concat("cannot write '", csv_file, "'"));
+  }
+  if (!picture) return;
+  auto svg = to_svg({"Encoder activations", "microbatches M", true, {panel}, false, 620, 300});
+  AtomicFile out(picture);
+  out.write(svg.data(), svg.size());
+  out.publish();
 }
 
 }  // namespace
@@ -78,7 +84,7 @@ void run(const std::string& file, const char* csv_file) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 3) {
-    std::cerr << "usage: memory_curve CONFIG.yaml [CSV]\n";
+    std::cerr << "usage: memory_curve CONFIG.yaml [PICTURE.svg]\n";
     return 2;
   }
   try {
