@@ -121,6 +121,8 @@ std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
 }
 
 std::string describe(const CLI::ParseError& error, const CLI::App& program) {
+  if (program.get_subcommands({}).empty())
+    return concat(describe_command(error, program), "; see ", program.get_name(), " --help");
   auto given = program.get_subcommands();
   bool in_program = given.empty() || !program.remaining().empty();
   if (in_program) return concat(describe_program(program), "; see bigmac --help");

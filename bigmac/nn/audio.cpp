@@ -81,6 +81,7 @@ std::vector<torch::Tensor> AudioEncoderImpl::forward(const std::vector<torch::Te
   for (size_t i = 0; i < clips.size(); ++i) {
     expect_shape(clips[i], concat("clip ", i).c_str(), {config_.mels, any_size});
     frames.push_back(clips[i].size(1));
+    expect(frames.back() > 0, "clip ", i, " has no frames");
     halves.push_back((frames.back() + 1) / 2);
     tokens.push_back(config_.tokens(frames.back()));
   }

@@ -12,6 +12,7 @@ class SubTransport : public Transport {
 
   int rank() const override { return group_->index(); }
   int size() const override { return group_->size(); }
+  bool shares_process() const override { return whole_.shares_process(); }
 
   void send(int peer, Message message) override { whole_.send(in_whole(peer), std::move(message)); }
   void post_receives(int peer, int64_t count) override { whole_.post_receives(in_whole(peer), count); }

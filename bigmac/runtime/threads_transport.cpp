@@ -40,6 +40,7 @@ class ThreadsTransport : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return shared_->ranks; }
+  bool shares_process() const override { return shared_->ranks > 1; }
 
   void send(int peer, Message message) override {
     auto& box = shared_->box(rank_, peer);

@@ -2,6 +2,7 @@
 
 // Everything that differs between libtorch 1.13 and 2.x stands here.
 
+#include <torch/cuda.h>
 #include <torch/types.h>
 #include <torch/version.h>
 
@@ -20,6 +21,11 @@ using MemoryTotal = size_t;
 #else
 using MemoryTotal = int64_t;
 #endif
+
+// Waits for what has been started on a device.
+inline void synchronize(torch::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
 
 // What torch::optim::Optimizer::state() finds a parameter's state by.
 #if BIGMAC_TORCH_AT_LEAST(2, 0)

@@ -45,6 +45,9 @@ class Transport {
   // rank must be one of them. It must not outlive the transport.
   virtual std::unique_ptr<Group> make_group(std::vector<int> ranks) = 0;
 
+  // Whether other ranks are threads of this process.
+  virtual bool shares_process() const { return false; }
+
   // Tells every rank that this one has failed. The first failure counts.
   virtual void fail(const std::string& reason) = 0;
   // Throws RankFailure if a rank has failed; for whoever waits for something else.

@@ -1,9 +1,11 @@
 #include "bigmac/system/batch.h"
 
+#include <bit>
 #include <cmath>
 
 #include "bigmac/common/error.h"
 #include "bigmac/common/names.h"
+#include "bigmac/system/random.h"
 
 namespace bigmac {
 namespace {
@@ -36,6 +38,7 @@ size_t count_items(const System& system, const ModuleDeclaration& module, const 
 std::vector<int64_t> microbatch_sizes(int64_t samples, int64_t microbatches) {
   if (microbatches < 1)
     throw InvalidInput(concat("[batch] ", microbatches, " microbatches, expected 1 or more"));
+  if (samples == 0) throw InvalidInput("[batch] a step has no samples; its batches gave none");
   if (samples < microbatches)
     throw InvalidInput(concat("[batch] ", samples, " samples for ", microbatches,
                               " microbatches (of all replicas); take at most ", samples,
@@ -51,15 +54,27 @@ std::vector<int64_t> microbatch_sizes(int64_t samples, int64_t microbatches) {
 
 Batch::Batch(const System& system, std::vector<Values> samples, int64_t microbatches, int64_t replicas,
              int64_t replica)
-    : samples_(int64_t(samples.size())) {
+    : samples_(int64_t(samples.size())), first_(replica * microbatches) {
   auto sizes = microbatch_sizes(samples_, microbatches * replicas);
-  for (size_t i = 0; i < samples.size(); ++i) check_declared(system, samples[i], i);
+  digest_ = hash_of(uint64_t(samples_), "samples");
+  for (size_t i = 0; i < samples.size(); ++i) {
+    check_declared(system, samples[i], i);
+    for (const auto& name : samples[i].names())
+      digest_ = hash_of(digest_, name, {int64_t(samples[i].count(name))});
+  }
   for (const auto& loss : system.losses()) {
     double count = 0;
-    for (const auto& sample : samples) count += loss.count(sample);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      try {
+        count += loss.count(samples[i]);
+      } catch (const InvalidInput& error) {
+        throw InvalidInput(concat("[batch] loss '", loss.name, "' counts sample ", i, ": ", error.what()));
+      }
+    }
     if (!(count >= 0) || !std::isfinite(count))
       throw InvalidInput(concat("[batch] loss '", loss.name, "' is counted as ", count,
                                 " over the step, expected a finite number from 0"));
+    digest_ = hash_of(digest_, loss.name, {std::bit_cast<int64_t>(count)});
     scales_.push_back(count > 0 ? loss.weight / count : 0);
   }
   items_.resize(system.modules().size());

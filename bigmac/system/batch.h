@@ -28,8 +28,13 @@ class Batch {
         int64_t replica = 0);
 
   int64_t microbatches() const { return int64_t(microbatches_.size()); }
+  int64_t first() const { return first_; }      // the number of microbatch 0 among those of all replicas
   int64_t samples() const { return samples_; }  // of all replicas
   const std::vector<Values>& microbatch(int m) const { return microbatches_.at(size_t(m)); }
+
+  // Of what tells a step's samples apart without loading them: their number, the sizes of their groups, the
+  // losses' counts. Ranks that are given other samples have, but by chance, another one.
+  uint64_t digest() const { return digest_; }
 
   // The items of a module (System::modules) in a microbatch, in the order of samples.
   const std::vector<Item>& items(int module, int m) const { return items_.at(size_t(module)).at(size_t(m)); }
@@ -40,7 +45,8 @@ class Batch {
   double scale(size_t loss) const { return scales_.at(loss); }
 
  private:
-  int64_t samples_ = 0;
+  int64_t samples_ = 0, first_ = 0;
+  uint64_t digest_ = 0;
   std::vector<std::vector<Values>> microbatches_;
   std::vector<std::vector<std::vector<Item>>> items_;  // by module and microbatch
   std::vector<double> scales_;

@@ -23,7 +23,8 @@ struct PartModule {
   std::shared_ptr<torch::nn::Module> module;
 };
 
-// Makes a module with the values that `seed` and its prefix give it, wherever it stands.
+// Makes a module with the values that `seed` and its prefix give it, wherever it stands: what its constructor
+// and the system's initialise() draw from libtorch's default generators follows these alone.
 PartModule make_part(const System& system, const std::string& prefix, const MakeModule& make, uint64_t seed,
                      const Precision& precision);
 

@@ -1,5 +1,7 @@
 #include "bigmac/system/system.h"
 
+#include <algorithm>
+
 #include "bigmac/common/error.h"
 
 namespace bigmac {
@@ -19,7 +21,13 @@ void LayerDeclaration::run_on(torch::nn::Module& module, Items samples, Flow& fl
   for (const auto& value : *uses)
     if (flow.has(value)) used.set(value, flow.group(value));
   run(module, samples, used, out);
-  for (const auto& value : used.names()) flow.set(value, used.group(value));
+  for (const auto& value : *uses)
+    if (!used.has(value)) flow.erase(value);
+  for (const auto& value : used.names()) {
+    if (std::find(uses->begin(), uses->end(), value) == uses->end())
+      throw InvalidInput(concat("[system] it sets '", value, "', which is not among what it says it uses"));
+    flow.set(value, used.group(value));
+  }
   for (const auto& [loss, sum] : used.losses()) flow.loss(loss, sum);
 }
 

@@ -89,7 +89,10 @@ namespace internal {
 
 // A maker of modules returns a holder (TORCH_MODULE) or a shared_ptr.
 template <class Made>
-struct ModuleOf;
+struct ModuleOf {
+  static_assert(sizeof(Made) == 0,
+                "a maker returns a module's holder (TORCH_MODULE) or a std::shared_ptr to it");
+};
 template <class Implementation>
 struct ModuleOf<std::shared_ptr<Implementation>> {
   using Type = Implementation;

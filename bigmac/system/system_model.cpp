@@ -1,11 +1,15 @@
 #include "bigmac/system/system_model.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <set>
 
 #include "bigmac/common/error.h"
 #include "bigmac/common/names.h"
 #include "bigmac/runtime/recorder.h"
+#include "bigmac/runtime/torch_versions.h"
+#include "bigmac/system/random.h"
 #include "bigmac/system/ties.h"
 
 namespace bigmac {
@@ -20,6 +24,11 @@ void check_fits(const torch::Tensor& tensor, const Port* port, const std::string
   if (port && !fits(tensor, *port))
     throw InvalidInput(concat("[system] '", port->name, "' of ", giver, " is ", describe(tensor), ", but ",
                               taker, " says ", describe(*port)));
+}
+
+void add_buffers(const PartModule& part, std::map<std::string, torch::Tensor>& buffers) {
+  for (const auto& item : part.module->named_buffers())
+    buffers.emplace(part.prefix + item.key(), item.value());
 }
 
 std::string quoted(const std::string& name) {
@@ -79,12 +88,13 @@ std::vector<Parameter> SystemModel::list_parameters(const PartModule& part,
   for (const auto& item : part.module->named_parameters()) {
     std::string name = part.prefix + item.key();
     auto [place, added] = seen.emplace(item.value().unsafeGetTensorImpl(), name);
+    if (!added && place->second.starts_with(part.prefix)) continue;  // one parameter, by its first name
     if (!added)
       throw InvalidInput(concat("[system] '", place->second, "' and '", name,
                                 "' are one tensor, which stages cannot share; declare it: tie(...)"));
     auto tie = ties_.find(name);
     auto global = tie == ties_.end() ? name : tie->second;
-    item.value().requires_grad_(options_.trained(global));
+    item.value().requires_grad_(item.value().requires_grad() && options_.trained(global));
     bool tied = std::any_of(ties_.begin(), ties_.end(), [&](const auto& t) { return t.second == global; });
     if (!tied) {
       parameters.push_back({global, {item.value()}});
@@ -100,9 +110,42 @@ std::vector<Parameter> SystemModel::list_parameters(const PartModule& part,
   return parameters;
 }
 
-void SystemModel::bind(const Batch& batch) {
+void SystemModel::bind(const Batch& batch, int64_t step) {
   batch_ = &batch;
+  step_ = step;
   for (auto& losses : losses_) losses.clear();
+}
+
+// What is thrown says where. Refuses a forward that would be another one at its recomputation.
+template <class Run>
+void SystemModel::run_part(const std::string& part, int64_t microbatch, int64_t number, bool recomputed,
+                           const std::string& module, Run&& run) {
+  auto where = [&] {
+    return concat(part, ", step ", step_, ", microbatch ", batch_->first() + microbatch, ": ");
+  };
+  bool watched = recomputed && options_.shares_generators;
+  auto device = options_.precision.device;
+  GeneratorStates before;
+  if (watched) before = generator_states(device);
+  if (!options_.shares_generators)
+    seed_generators(device, hash_of(options_.seed, part, {step_, batch_->first() + microbatch, number}));
+  try {
+    run();
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(where() + error.what());
+  } catch (const c10::Error& error) {
+    std::string text = error.what_without_backtrace();
+    throw Failure(where() + text.substr(0, text.find('\n')));
+  } catch (const std::exception& error) {
+    throw Failure(where() + error.what());
+  } catch (...) {
+    throw Failure(where() + "it threw something that is no std::exception");
+  }
+  if (watched && have_drawn(before, device))
+    throw InvalidInput(
+        concat("[system] recompute: random numbers were drawn while '", module,
+               "' ran (dropout?), and ranks that are threads share them, so that its recomputation "
+               "would draw others; take ranks that are processes"));
 }
 
 // As a module takes them: on the device, floating values in the model's dtype.
@@ -134,7 +177,10 @@ std::vector<Bundle> SystemModel::encode(int module, std::span<const ModelItem> i
         prepared(item_data(system_, declaration, batch_->microbatch(microbatch)[size_t(sample)], index),
                  declaration.consumes, title));
   }
-  auto made = declaration.encode(*modules_[size_t(module)].module, inputs);
+  std::vector<Values> made;
+  if (!items.empty())
+    run_part(title, items[0].microbatch, items[0].number, recomputes_encoder(module), declaration.name,
+             [&] { made = declaration.encode(*modules_[size_t(module)].module, inputs); });
   if (made.size() != items.size())
     throw InvalidInput(
         concat("[system] ", title, " gave values of ", made.size(), " items for ", items.size()));
@@ -196,8 +242,11 @@ Model::Output SystemModel::forward(int chunk, int microbatch, const Inputs& inpu
   if (last) out.resize(samples.size());
   Flow flow(values_of(inputs.values));
   for (int64_t p = cut_.first[size_t(stage)]; p < cut_.first[size_t(stage) + 1]; ++p) {
+    const auto& part = parts_.at(p);
     double start = now();
-    all[size_t(p)]->run_on(*parts_.at(p).module, samples, flow, out);
+    run_part(part.prefix.substr(0, part.prefix.size() - 1), microbatch, 0, recomputes_backbone(),
+             system_.backbone().name, [&] { all[size_t(p)]->run_on(*part.module, samples, flow, out); });
+    if (options_.measures_parts) synchronize(options_.precision.device);
     if (!inputs.recomputed) part_seconds_[size_t(p)] += now() - start;
   }
   Output output;
@@ -266,7 +315,10 @@ torch::Tensor SystemModel::generate(int module, std::span<const ModelItem> items
     auto made = values_of(inputs[i]);
     for (const auto& name : made.names()) values.back().set(name, made.group(name));
   }
-  return scaled(declaration.name, declaration.generate(*modules_[size_t(module)].module, values), true);
+  torch::Tensor sum;
+  run_part("generator " + quoted(declaration.name), items[0].microbatch, items[0].number, false,
+           declaration.name, [&] { sum = declaration.generate(*modules_[size_t(module)].module, values); });
+  return scaled(declaration.name, sum, true);
 }
 
 torch::Tensor SystemModel::scaled(const std::string& loss, const torch::Tensor& sum, bool counts) {
@@ -298,6 +350,12 @@ std::vector<double> SystemModel::losses() const {
   return sums;
 }
 
+std::vector<int64_t> SystemModel::losses_given() const {
+  std::vector<int64_t> counts;
+  for (const auto& list : losses_) counts.push_back(int64_t(list.size()));
+  return counts;
+}
+
 bool SystemModel::flows_on(const std::string& name, int64_t next_part) const {
   auto all = system_.backbone().all();
   return std::any_of(all.begin() + next_part, all.end(), [&](const LayerDeclaration* part) {
@@ -321,6 +379,20 @@ std::vector<Parameter> SystemModel::parameters() const {
     for (const auto& list : *lists) all.insert(all.end(), list.begin(), list.end());
   all.insert(all.end(), tied_parameters_.begin(), tied_parameters_.end());
   return all;
+}
+
+std::map<std::string, torch::Tensor> SystemModel::buffers_of_module(int n) const {
+  std::map<std::string, torch::Tensor> buffers;
+  add_buffers(modules_.at(size_t(n)), buffers);
+  return buffers;
+}
+
+std::map<std::string, torch::Tensor> SystemModel::buffers_of_chunk(int chunk) const {
+  std::map<std::string, torch::Tensor> buffers;
+  int64_t stage = placed_.stage(rank_, chunk);
+  for (int64_t p = cut_.first[size_t(stage)]; p < cut_.first[size_t(stage) + 1]; ++p)
+    add_buffers(parts_.at(p), buffers);
+  return buffers;
 }
 
 bool SystemModel::is_trained(int module) const {

@@ -15,6 +15,10 @@ struct SystemModelOptions {
   uint64_t seed = 1;
   Trained trained{};
   std::vector<std::string> recomputed{};  // names of encoders, or of the backbone
+  // Other ranks in this process draw from the same generators: what modules draw (dropout) then follows no
+  // seed, and none that is recomputed may.
+  bool shares_generators = false;
+  bool measures_parts = false;  // waits for the device behind each part
 };
 
 // One rank's part of a system: its encoders and generators, and of the backbone the layers of its stages.
@@ -25,8 +29,9 @@ class SystemModel : public Model {
   // not there or of another shape, and for a tensor that two modules hold without a tie.
   SystemModel(const System& system, const Step& placed, Cut cut, int rank, SystemModelOptions options = {});
 
-  // The step's batch, which must outlive it; forgets what losses have come to.
-  void bind(const Batch& batch);
+  // The step's batch, which must outlive it; forgets what losses have come to. What a module draws follows
+  // seed, step, its name and the microbatch.
+  void bind(const Batch& batch, int64_t step = 0);
 
   std::vector<Bundle> encode(int module, std::span<const ModelItem> items) override;
   Output forward(int chunk, int microbatch, const Inputs& inputs) override;
@@ -45,6 +50,9 @@ class SystemModel : public Model {
   const std::vector<Parameter>& tied_parameters() const { return tied_parameters_; }
   // All of them.
   std::vector<Parameter> parameters() const;
+  // By global name (register_buffer), as they are held.
+  std::map<std::string, torch::Tensor> buffers_of_module(int n) const;
+  std::map<std::string, torch::Tensor> buffers_of_chunk(int chunk) const;
 
   // Whether an encoder has anything to train.
   bool is_trained(int module) const;
@@ -52,10 +60,12 @@ class SystemModel : public Model {
   // The module by its prefix ("vision.", "llm.layers.7."), nullptr where this rank does not hold it.
   torch::nn::Module* find(const std::string& prefix) const;
 
-  // What each loss (System::losses) has come to on this rank since bind().
+  // What each loss (System::losses) has come to on this rank since bind(), and how often it was given.
   std::vector<double> losses() const;
+  std::vector<int64_t> losses_given() const;
 
-  // Seconds that each part's forwards have taken on this rank (BackboneDeclaration::all()), 0 for others.
+  // Seconds that each part's forwards have taken on this rank (BackboneDeclaration::all()), 0 for others; on
+  // a GPU, where measures_parts says so, else what it took to start them.
   const std::vector<double>& part_seconds() const { return part_seconds_; }
 
   const System& system() const { return system_; }
@@ -69,6 +79,9 @@ class SystemModel : public Model {
   std::vector<Values> samples_of(int microbatch, const ItemValues* items) const;
   ItemValues for_generators(int microbatch, const std::vector<Values>& out) const;
   torch::Tensor scaled(const std::string& loss, const torch::Tensor& sum, bool counts);
+  template <class Run>
+  void run_part(const std::string& part, int64_t microbatch, int64_t number, bool recomputed,
+                const std::string& module, Run&& run);
   bool flows_on(const std::string& name, int64_t next_part) const;
 
   const System& system_;
@@ -82,6 +95,7 @@ class SystemModel : public Model {
   std::vector<std::vector<Parameter>> module_parameters_, chunk_parameters_;
   std::vector<Parameter> tied_parameters_;
   const Batch* batch_ = nullptr;
+  int64_t step_ = 0;
   std::vector<Tensors> losses_;  // by System::losses
   std::vector<double> part_seconds_;
 };

@@ -66,6 +66,18 @@ void TrainArguments::add_to(CLI::App& command) {
       command, "--seed", 0,
       [change](int64_t seed) { change([=](TrainOptions& o) { o.seed = uint64_t(seed); }); },
       "Seed of parameters, order of the data and noise");
+  command
+      .add_option_function<std::string>(
+          "--learning-rate",
+          [change](const std::string& text) {
+            double rate = 0;
+            if (!parse_number(text, rate) || !(rate >= 0))
+              throw must_be("--learning-rate", "a number from 0", text);
+            change([=](TrainOptions& o) { o.optimizer.learning_rate = rate; });
+          },
+          "After the warm-up; it falls as a cosine over --steps. The optimizer's other settings are "
+          "--config's")
+      ->type_name("X");
   choice(
       "--schedule", "nested|nested-fill|three-phase|optimus|megatron", &O::schedule, arrangement_from_name,
       "Where encoder and generator work goes: unit by unit into the LLM's order; item by item into its "
@@ -93,6 +105,9 @@ void TrainArguments::add_to(CLI::App& command) {
           [change](const std::string& text) { change([=](TrainOptions& o) { o.cut.layout = text; }); },
           "The same as Megatron Core writes it: Et*3|t*4|t*3L")
       ->type_name("TEXT");
+  command.add_flag_callback(
+      "--measured-split", [change] { change([](TrainOptions& o) { o.measured_split = true; }); },
+      "Gives stages the LLM's layers by what they take, measured beforehand with the first step's samples");
   each(
       "--freeze", "PATTERN",
       [](const std::string& text) { return [=](TrainOptions& o) { o.trained.freeze.push_back(text); }; },

@@ -29,7 +29,7 @@ using Facts = std::map<std::string, std::string>;  // UTF-8
 
 struct CheckpointOptions {
   std::string folder;
-  int keep = 2;  // of the newest; older ones are removed once a newer one is whole. 0: all
+  int64_t keep = 2;  // of the newest; older ones are removed once a newer one is whole. 0: all
 
   // The same on all ranks and another at every start of a run: a random number that one rank draws and
   // broadcasts. It keeps files of a start that died apart from those of this one. 0: drawn here, if ranks is

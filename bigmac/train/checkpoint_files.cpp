@@ -167,7 +167,7 @@ void publish(const std::string& folder, int64_t step, const SaveId& save) {
   sync_folder(folder);
 }
 
-void retire(const std::string& folder, int64_t step, const SaveId& save, int keep) {
+void retire(const std::string& folder, int64_t step, const SaveId& save, int64_t keep) {
   auto whole = whole_checkpoints(folder);
   int older = 0;
   for (auto item = whole.rbegin(); item != whole.rend(); ++item) {

@@ -45,6 +45,6 @@ void publish(const std::string& folder, int64_t step, const SaveId& save);
 
 // What is left behind once `step` is whole: older ones beyond `keep` with it (0: none of them) are removed,
 // later ones renamed, since the run went back behind them.
-void retire(const std::string& folder, int64_t step, const SaveId& save, int keep);
+void retire(const std::string& folder, int64_t step, const SaveId& save, int64_t keep);
 
 }  // namespace bigmac::train

@@ -8,6 +8,7 @@
 
 #include "bigmac/common/error.h"
 #include "bigmac/common/names.h"
+#include "bigmac/runtime/environment.h"
 #include "bigmac/schedule/make.h"
 
 namespace bigmac::train {
@@ -35,6 +36,8 @@ void check_counts_of(const TrainOptions& o) {
   at_least("microbatches", double(o.microbatches), 1);
   at_least("steps", double(o.steps), 0);
   at_least("threads_per_rank", double(o.threads_per_rank), 1);
+  if (o.checkpoint_every > 0 && o.checkpoints.empty())
+    throw InvalidInput("[train] checkpoints every some steps need a folder (checkpoints.folder)");
   at_least("checkpoints.every", double(o.checkpoint_every), 0);
   at_least("checkpoints.keep", double(o.keep_checkpoints), 0);
   at_least("optimizer.learning_rate", o.optimizer.learning_rate, 0);
@@ -42,6 +45,15 @@ void check_counts_of(const TrainOptions& o) {
   at_least("optimizer.warmup_steps", double(o.optimizer.warmup_steps), 0);
   at_least("optimizer.weight_decay", o.optimizer.weight_decay, 0);
   at_least("optimizer.clip_norm", o.optimizer.clip_norm, 0);
+  auto beta = [](const char* name, double value) {
+    if (!(value >= 0 && value < 1))
+      throw InvalidInput(
+          concat("[train] optimizer.", name, " is ", value, ", expected 0 or more and below 1"));
+  };
+  beta("beta1", o.optimizer.beta1);
+  beta("beta2", o.optimizer.beta2);
+  if (!(o.optimizer.eps > 0))
+    throw InvalidInput(concat("[train] optimizer.eps is ", o.optimizer.eps, ", expected more than 0"));
 }
 
 void check_schedule(const TrainOptions& options) {
@@ -54,6 +66,12 @@ void check_schedule(const TrainOptions& options) {
     throw InvalidInput(
         "[train] schedule disttrain, with ranks that hold no layers, is not trained with; take nested, "
         "nested-fill, three-phase, optimus or megatron");
+}
+
+void check_cut(const TrainOptions& options) {
+  if (options.measured_split &&
+      !(options.cut.split.empty() && options.cut.layout.empty() && options.cut.costs.empty()))
+    throw InvalidInput("[train] a measured split finds the stages' layers; leave split and layout out");
 }
 
 void check_sharding(const TrainOptions& options, const System& system) {
@@ -110,8 +128,10 @@ torch::Device device_of(const std::string& text, int rank) {
     throw InvalidInput(concat("[train] device is '", text, "', but libtorch finds ", count,
                               " CUDA devices; take cpu or a number below that"));
   if (device.has_index()) return device;
-  for (const char* name : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"})
-    if (const char* local = std::getenv(name)) {
+  auto environment = read_environment();
+  bool launched = environment && environment->size > 1;
+  for (const char* name : {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"})
+    if (const char* local = launched ? std::getenv(name) : nullptr) {
       rank = std::atoi(local);
       break;
     }
@@ -136,6 +156,7 @@ void check_options(const TrainOptions& options, const System& system) {
   system.check();
   check_counts_of(options);
   check_schedule(options);
+  check_cut(options);
   check_sharding(options, system);
   dtype_from_name(options.dtype);
   parse_device(options.device);

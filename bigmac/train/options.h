@@ -34,6 +34,7 @@ struct TrainOptions {
   int64_t generator_unit = 0;  // microbatches; 0: pp
   Order order = Order::as_is;
   CutOptions cut{};
+  bool measured_split = false;  // by what the backbone's parts take of the first step, run twice beforehand
 
   Trained trained{};                        // patterns of parameters' names
   std::vector<std::string> recompute{};     // encoders, or the backbone

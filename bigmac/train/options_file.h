@@ -10,6 +10,7 @@ namespace bigmac::train {
 // The keys of TrainOptions in a YAML file:
 //
 //   parallel: {pp, vpp, dp, microbatches, schedule, base, warmup_units, generator_unit, order, split, layout,
+//   measured_split,
 //              gather, ranks_as, threads_per_rank}
 //   modules: {NAME: {shard, recompute}}
 //   freeze, train: [patterns of parameters' names]
@@ -47,6 +48,7 @@ void describe(File& file, TrainOptions& o) {
     s.named("order", o.order, order_from_name, [](Order order) { return name(order); });
     s.list("split", o.cut.split);
     if (std::is_same_v<File, YamlReader> || !o.cut.layout.empty()) s.field("layout", o.cut.layout);
+    s.field("measured_split", o.measured_split);
     s.named("gather", o.gather, gather_from_name, [](Gather gather) { return name(gather); });
     s.named("ranks_as", o.ranks_as, ranks_as_from_name, [](RanksAs ranks) { return name(ranks); });
     s.field("threads_per_rank", o.threads_per_rank);

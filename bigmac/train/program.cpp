@@ -35,40 +35,56 @@ std::string losses_text(const StepFigures& figures) {
 
 class Told {
  public:
-  Told(bool verbose, std::optional<std::string> metrics) : verbose_(verbose), path_(std::move(metrics)) {}
+  Told(bool verbose, std::optional<std::string> metrics, Reports more)
+      : verbose_(verbose), path_(std::move(metrics)), more_(std::move(more)) {}
 
   Reports reports() {
     Reports reports;
+    reports.prepare = more_.prepare;
     reports.begin = [this](int64_t first, int64_t steps) {
       if (first > 0) print_note(fmt::format("goes on behind step {}", first));
       first_ = first;
       if (path_) metrics_ = std::make_unique<MetricsFile>(*path_, first);
+      if (first >= steps)
+        print_note(fmt::format("{} steps are behind it already: nothing is left to train", steps));
       progress_ = std::make_unique<Progress>("training", steps - first);
+      if (more_.begin) more_.begin(first, steps);
     };
     reports.step = [this](const StepFigures& figures) { step(figures); };
     reports.end = [this](Trainer& trainer) {
-      if (trainer.rank() == 0) progress_.reset();
+      if (trainer.rank() == 0) end();
+      if (more_.end) more_.end(trainer);
     };
     return reports;
   }
 
  private:
+  void end() {
+    progress_.reset();
+    if (taken_ > 0) write_stdout(fmt::format("{} steps  loss {:.4f} -> {:.4f}\n", taken_, start_, last_));
+  }
   void step(const StepFigures& figures) {
+    if (taken_++ == 0) start_ = figures.loss;
+    last_ = figures.loss;
     if (verbose_)
       write_stdout(fmt::format("step {}  loss {:.4f}{}  gradient norm {:.3f}  {:.3f} s\n", figures.step,
                                figures.loss, losses_text(figures), figures.gradient_norm, figures.seconds));
     progress_->done(figures.step + 1 - first_, fmt::format("loss {:.4f}", figures.loss));
     if (metrics_) metrics_->add(figures);
+    if (more_.step) more_.step(figures);
   }
 
   bool verbose_;
   std::optional<std::string> path_;
+  Reports more_;
   std::unique_ptr<MetricsFile> metrics_;
-  int64_t first_ = 0;
+  int64_t first_ = 0, taken_ = 0;
+  double start_ = 0, last_ = 0;
   std::unique_ptr<Progress> progress_;
 };
 
-int run(const System& system, const Batches& batches, int argc, char** argv, const TrainOptions& defaults) {
+int run(const System& system, const Batches& batches, int argc, char** argv, const TrainOptions& defaults,
+        const Reports& more) {
   CLI::App program("Trains a system of encoders, an LLM and generators, on one device or in a pipeline.",
                    argc > 0 ? argv[0] : "program");
   program.formatter(std::make_shared<HelpFormatter>());
@@ -97,7 +113,7 @@ int run(const System& system, const Batches& batches, int argc, char** argv, con
   auto options = config ? read_options(*config, defaults) : defaults;
   arguments.apply(options);
   bool speaks = !is_silent_rank();
-  Told told(verbose, speaks ? metrics : std::nullopt);
+  Told told(verbose, speaks ? metrics : std::nullopt, more);
   train(system, batches, options, told.reports());
   return 0;
 }
@@ -105,10 +121,10 @@ int run(const System& system, const Batches& batches, int argc, char** argv, con
 }  // namespace
 
 int run_program(const System& system, const Batches& batches, int argc, char** argv,
-                const TrainOptions& defaults) {
+                const TrainOptions& defaults, const Reports& more) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    return run(system, batches, argc, argv, defaults);
+    return run(system, batches, argc, argv, defaults, more);
   } catch (const InvalidInput& error) {
     print_error(error.what());
     return kWrongInput;

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -13,11 +14,30 @@
 namespace bigmac::train {
 namespace {
 
-void run_rank(const System& system, const Batches& batches, const TrainOptions& options,
-              const Reports& reports, Transport& world) {
-  at::set_num_threads(int(options.threads_per_rank));
+// Seconds of the backbone's parts. The first pass, in which memory is allocated, does not count.
+std::vector<double> measure_parts(const System& system, const Batches& batches, TrainOptions options,
+                                  Transport& world) {
+  options.checkpoints.clear();
   Trainer trainer(system, batches, options, world);
+  trainer.compute_gradients(0);
+  auto before = trainer.part_seconds();
+  trainer.compute_gradients(0);
+  auto seconds = trainer.part_seconds();
+  for (size_t p = 0; p < seconds.size(); ++p) seconds[p] = std::max(seconds[p] - before[p], 1e-9);
+  return seconds;
+}
+
+// Those of another run are not written over.
+void expect_none(const std::string& folder) {
+  if (folder.empty()) return;
+  if (auto found = Checkpoint::newest(folder))
+    throw InvalidInput(concat("[train] '", folder, "' holds a checkpoint of step ", found->step(),
+                              "; resume from it, or take another folder"));
+}
+
+void run_steps(Trainer& trainer, const TrainOptions& options, const Reports& reports, Transport& world) {
   bool speaks = world.rank() == 0;
+  if (!options.resume) expect_none(options.checkpoints);
   int64_t first = options.resume ? trainer.resume() : 0;
   if (first == 0 && reports.prepare) reports.prepare(trainer);
   if (speaks && reports.begin) reports.begin(first, options.steps);
@@ -31,6 +51,28 @@ void run_rank(const System& system, const Batches& batches, const TrainOptions& 
   if (reports.end) reports.end(trainer);
   trainer.finish_saving();
   world.barrier();
+}
+
+void run_rank(const System& system, const Batches& batches, TrainOptions options, const Reports& reports,
+              Transport& world) {
+  at::set_num_threads(int(options.threads_per_rank));
+  if (options.measured_split) {
+    options.cut.costs = measure_parts(system, batches, options, world);
+    options.measured_split = false;
+  }
+  Trainer trainer(system, batches, options, world);
+  // The others are told at once, not when what this rank saves in the background has been written.
+  try {
+    run_steps(trainer, options, reports, world);
+  } catch (const RankFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    world.fail(concat("rank ", world.rank(), ": ", error.what()));
+    throw;
+  } catch (...) {
+    world.fail(concat("rank ", world.rank(), ": unknown exception"));
+    throw Failure("unknown exception");
+  }
 }
 
 void fit_environment(TrainOptions& options, const Environment& environment) {

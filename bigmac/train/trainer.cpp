@@ -1,5 +1,6 @@
 #include "bigmac/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
@@ -9,6 +10,7 @@
 #include "bigmac/schedule/make.h"
 #include "bigmac/schedule/order.h"
 #include "bigmac/system/ties.h"
+#include "bigmac/train/alike.h"
 #include "bigmac/train/optimizer.h"
 #include "bigmac/train/reducer.h"
 
@@ -63,9 +65,10 @@ Trainer::Trainer(const System& system, Batches batches, const TrainOptions& opti
   if (world_.size() != options_.ranks())
     throw InvalidInput(concat("[train] ", options_.pp, " pipeline ranks and ", options_.dp, " replicas take ",
                               options_.ranks(), " ranks, there are ", world_.size()));
+  everyone_ = world_.make_group(range(0, world_.size()));
+  expect_alike(world_, *everyone_, lines_of(options_, system_));
   int pp = int(options_.pp), replica = world_.rank() / pp;
   pipeline_ = make_sub_transport(world_, range(replica * pp, pp));
-  everyone_ = world_.make_group(range(0, world_.size()));
   auto step = step_of(options_, system_);
   auto cut = make_cut(system_.backbone(), step.stages(), options_.cut);
   model_ = std::make_unique<SystemModel>(
@@ -73,8 +76,11 @@ Trainer::Trainer(const System& system, Batches batches, const TrainOptions& opti
       SystemModelOptions{{device_of(options_.device, world_.rank()), dtype_from_name(options_.dtype)},
                          options_.seed,
                          options_.trained,
-                         options_.recompute});
+                         options_.recompute,
+                         world_.shares_process(),
+                         options_.measured_split});
   check_patterns();
+  check_trained();
   int64_t held = elements(model_->tied_parameters());
   for (int chunk = 0; chunk < model_->chunks(); ++chunk) held += elements(model_->parameters_of_chunk(chunk));
   auto backbone = torch::full({1}, double(held), torch::kFloat64);
@@ -84,11 +90,35 @@ Trainer::Trainer(const System& system, Batches batches, const TrainOptions& opti
   optimizer_ = std::make_unique<Optimizer>(options_.optimizer, units_);
   if (!options_.checkpoints.empty())
     writer_ = std::make_unique<CheckpointWriter>(
-        CheckpointOptions{options_.checkpoints, int(options_.keep_checkpoints), draw_together(*everyone_)},
+        CheckpointOptions{options_.checkpoints, options_.keep_checkpoints, draw_together(*everyone_)},
         world_.rank(), world_.size());
 }
 
 Trainer::~Trainer() = default;
+
+Failure not_finite(const StepFigures& figures) {
+  auto text = concat("[train] step ", figures.step, ":");
+  for (const auto& [name, loss] : figures.losses)
+    if (!std::isfinite(loss)) text += concat(" loss '", name, "' is ", loss, ",");
+  return Failure(concat(text, " the gradients' norm is ", figures.gradient_norm,
+                        figures.step == 0 ? "; look at the data and the values that modules start with"
+                                          : "; lower the learning rate or clip_norm"));
+}
+
+// What `group`'s ranks share is the same on all of them before the first step.
+void expect_same_start(const std::string& unit, const std::vector<Parameter>& parameters, Group& group) {
+  auto sums = torch::zeros({group.size()}, torch::kFloat64);
+  for (const auto& parameter : parameters)
+    sums[group.index()] += parameter.leaves[0].detach().sum(torch::kFloat64).cpu();
+  group.start_all_reduce(sums)->wait();
+  for (int i = 1; i < group.size(); ++i)
+    if (sums[i].item<double>() != sums[0].item<double>() && sums[i].isfinite().item<bool>())
+      throw InvalidInput(
+          concat("[train] '", unit, "' starts with other values on rank ", group.ranks()[size_t(i)],
+                 " than on rank ", group.ranks()[0],
+                 "; its constructor and System::initialise must draw from libtorch's default "
+                 "generator, which is seeded for them, or follow the seed that they are given"));
+}
 
 // Every pattern must name a parameter of some rank.
 void Trainer::check_patterns() {
@@ -107,6 +137,18 @@ void Trainer::check_patterns() {
       throw InvalidInput(concat("[train] '", patterns[i], "' matches no parameter", example));
 }
 
+void Trainer::check_trained() {
+  auto parameters = model_->parameters();
+  auto trained =
+      torch::full({1},
+                  int64_t(std::count_if(parameters.begin(), parameters.end(),
+                                        [](const auto& parameter) { return parameter.trained(); })),
+                  torch::kInt64);
+  everyone_->start_all_reduce(trained)->wait();
+  if (trained.item<int64_t>() == 0)
+    throw InvalidInput("[train] nothing is trained: every parameter is frozen");
+}
+
 void Trainer::make_units() {
   int pp = int(options_.pp), dp = int(options_.dp), rank = pipeline_->rank();
   std::vector<Reducer::Unit> reduced;
@@ -114,16 +156,20 @@ void Trainer::make_units() {
     auto found = options_.shard.find(module);
     return found == options_.shard.end() ? Sharding::replicated : found->second;
   };
-  auto add = [&](std::string name, const std::vector<Parameter>& parameters, const std::vector<int>& ranks,
-                 UnitOptions options, UnitPlace place) {
-    units_.push_back(std::make_unique<ParameterUnit>(std::move(name), parameters, world_.make_group(ranks),
-                                                     std::move(options)));
+  auto add = [&](const std::string& name, const std::vector<Parameter>& parameters,
+                 const NamedTensors& buffers, const std::vector<int>& ranks, UnitOptions options,
+                 UnitPlace place) {
+    auto group = world_.make_group(ranks);
+    expect_same_start(name, parameters, *group);
+    units_.push_back(std::make_unique<ParameterUnit>(name, parameters, std::move(group), std::move(options)));
+    buffers_.push_back(buffers);
     reduced.push_back({units_.back().get(), place});
   };
   const auto& backbone = system_.backbone();
   for (int chunk = 0; chunk < model_->chunks(); ++chunk)
-    add(concat(backbone.name, " chunk ", chunk), model_->parameters_of_chunk(chunk), range(rank, dp, pp),
-        {sharding_of(backbone.name)}, {Module::backbone, chunk});
+    add(concat(backbone.name, " chunk ", chunk), model_->parameters_of_chunk(chunk),
+        model_->buffers_of_chunk(chunk), range(rank, dp, pp), {sharding_of(backbone.name)},
+        {Module::backbone, chunk});
   // Tied parameters by the pipeline ranks that hold them.
   Dependencies placed(step_of(options_, system_), {});
   std::map<std::set<int>, std::set<std::string>> holders;
@@ -140,7 +186,7 @@ void Trainer::make_units() {
     std::vector<Parameter> tied;
     for (const auto& parameter : model_->tied_parameters())
       if (names.contains(parameter.name)) tied.push_back(parameter);
-    add(backbone.name + " tied", tied, ranks, {sharding_of(backbone.name)}, {Module::backbone, -1});
+    add(backbone.name + " tied", tied, {}, ranks, {sharding_of(backbone.name)}, {Module::backbone, -1});
   }
   for (size_t n = 0; n < system_.modules().size(); ++n) {
     const auto& module = system_.modules()[n];
@@ -149,8 +195,8 @@ void Trainer::make_units() {
     bool full = options.sharding == Sharding::full;
     int first = world_.rank() - rank;
     if (full && dp > 1) options.replicas = world_.make_group(range(rank, dp, pp));
-    add(module.name, model_->parameters_of_module(int(n)), full ? range(first, pp) : range(0, world_.size()),
-        std::move(options), {module.kind, int(n)});
+    add(module.name, model_->parameters_of_module(int(n)), model_->buffers_of_module(int(n)),
+        full ? range(first, pp) : range(0, world_.size()), std::move(options), {module.kind, int(n)});
   }
   reducer_ = std::make_unique<Reducer>(reduced, options_.gather);
 }
@@ -175,6 +221,9 @@ Costs Trainer::nominal_costs(const Batch& batch) const {
 
 StepFigures Trainer::compute_gradients(int64_t step) {
   Batch batch(system_, batches_(step), options_.microbatches, options_.dp, world_.rank() / options_.pp);
+  if (int other = find_other(*everyone_, batch.digest()); other >= 0)
+    throw InvalidInput(concat("[train] step ", step, ": rank ", other, " is given other samples than rank 0",
+                              "; batches(step) must give every rank the same, from the step alone"));
   auto declared = step_of(options_, system_);
   for (size_t n = 0; n < declared.modules.size(); ++n) {
     declared.modules[n].items = batch.step_items(system_, int(n));
@@ -183,7 +232,7 @@ StepFigures Trainer::compute_gradients(int64_t step) {
   auto nominal = nominal_costs(batch);
   if (options_.order == Order::balanced) declared = reordered(declared, balanced_order(declared, nominal));
   schedule_ = make_schedule(declared, nominal);
-  model_->bind(batch);
+  model_->bind(batch, step);
   std::optional<MemoryLedger::Watch> watch;
   if (ledger_) watch.emplace(ledger_);
   reducer_->begin(schedule_, pipeline_->rank());
@@ -196,8 +245,20 @@ StepFigures Trainer::compute_gradients(int64_t step) {
   double ran = now();
   reducer_->finish();
   auto sums = torch::tensor(model_->losses(), torch::kFloat64);
+  auto given = torch::tensor(model_->losses_given(), torch::kInt64);
   everyone_->start_all_reduce(sums)->wait();
+  everyone_->start_all_reduce(given)->wait();
   ended_ = now();
+  auto is_generator = [&](const std::string& loss) {
+    return std::any_of(system_.modules().begin(), system_.modules().end(),
+                       [&](const auto& m) { return m.name == loss; });
+  };
+  for (size_t i = 0; i < system_.losses().size(); ++i)
+    if (!is_generator(system_.losses()[i].name) && given[int64_t(i)].item<int64_t>() == 0 &&
+        batch.scale(i) > 0)
+      throw InvalidInput(concat("[train] step ", step, ": nothing gave the loss '", system_.losses()[i].name,
+                                "', though its samples count for it; give its sum, or 0: x.loss(\"",
+                                system_.losses()[i].name, "\", sum)"));
   record_ = std::move(result.record);
   record_.intervals.push_back({Spent::transfer, -1, schedule_.row(pipeline_->rank()).back(), ran, ended_});
   StepFigures figures;
@@ -223,9 +284,7 @@ StepFigures Trainer::train_step(int64_t step) {
   everyone_->start_all_reduce(squares)->wait();
   figures.gradient_norm = std::sqrt(squares.item<double>());
   figures.learning_rate = learning_rate(options_.optimizer, step, options_.steps);
-  if (!std::isfinite(figures.loss) || !std::isfinite(figures.gradient_norm))
-    throw Failure(concat("[train] step ", step, ": the loss is ", figures.loss,
-                         " and the gradients' norm is ", figures.gradient_norm, "; lower the learning rate"));
+  if (!std::isfinite(figures.loss) || !std::isfinite(figures.gradient_norm)) throw not_finite(figures);
   double most = options_.optimizer.clip_norm;
   if (most > 0 && figures.gradient_norm > most)
     for (const auto& unit : units_)
@@ -251,12 +310,15 @@ int64_t Trainer::held_bytes() const {
 // What this rank answers for: units whose first holder it is, and what is not trained likewise.
 NamedTensors Trainer::own_tensors(bool with_states) {
   NamedTensors own;
-  for (const auto& unit : units_) {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    const auto& unit = units_[u];
     bool first = unit->is_first();
+    // Off the device at once: a unit's whole tensors are there one kind at a time.
     auto add = [&](const std::string& prefix, const std::map<std::string, torch::Tensor>& whole) {
       if (first)
-        for (const auto& [name, tensor] : whole) own[prefix + name] = tensor;
+        for (const auto& [name, tensor] : whole) own[prefix + name] = tensor.cpu();
     };
+    if (with_states) add("", buffers_[u]);
     add("", unit->values());
     if (with_states && !unit->empty()) add(kStates, optimizer_->states(*unit));
     add("", unit->frozen_values());
@@ -296,15 +358,18 @@ int64_t Trainer::resume() {
     throw InvalidInput(concat("[train] '", checkpoint->path(), "' was trained with seed ", seed->second,
                               ", this run has ", options_.seed, ": it would go on with other data"));
   int64_t held = 0;
-  for (const auto& unit : units_) {
-    NamedTensors values, states;
+  torch::NoGradGuard no_grad;
+  for (size_t u = 0; u < units_.size(); ++u) {
+    const auto& unit = units_[u];
+    checkpoint->load_into(buffers_[u]);
+    NamedTensors values, states, stored_states;
     auto empty = [](const torch::Tensor& leaf) {
       return torch::empty(leaf.sizes(), torch::dtype(main_dtype(leaf.scalar_type())));
     };
     for (const auto& parameter : unit->parameters()) {
       values[parameter.name] = empty(parameter.leaves[0]);
       for (const char* state : {".exp_avg", ".exp_avg_sq"})
-        states[kStates + parameter.name + state] = empty(parameter.leaves[0]);
+        states[parameter.name + state] = torch::zeros_like(empty(parameter.leaves[0]));
     }
     NamedTensors frozen;
     for (const auto& parameter : unit->frozen())
@@ -314,12 +379,13 @@ int64_t Trainer::resume() {
     checkpoint->load_into(frozen);
     unit->set_values(values);
     unit->set_frozen_values(frozen);
-    if (unit->is_first()) held += int64_t(values.size() + frozen.size());
-    if (unit->empty() || !checkpoint->has(states.begin()->first)) continue;
-    checkpoint->load_into(states);
-    NamedTensors plain;
-    for (const auto& [name, tensor] : states) plain[name.substr(std::string(kStates).size())] = tensor;
-    optimizer_->set_states(*unit, plain, checkpoint->step());
+    if (unit->is_first()) held += int64_t(values.size() + frozen.size() + buffers_[u].size());
+    // What was frozen until now starts with moments of 0.
+    for (const auto& [name, tensor] : states)
+      if (checkpoint->has(kStates + name)) stored_states[kStates + name] = tensor;
+    if (stored_states.empty()) continue;
+    checkpoint->load_into(stored_states);
+    optimizer_->set_states(*unit, states, checkpoint->step());
   }
   auto all = torch::full({1}, held, torch::kInt64);
   everyone_->start_all_reduce(all)->wait();
@@ -327,7 +393,7 @@ int64_t Trainer::resume() {
   for (const auto& name : checkpoint->names()) stored += !name.starts_with(kStates);
   if (stored != all.item<int64_t>())
     throw InvalidInput(concat("[train] '", checkpoint->path(), "' holds ", stored,
-                              " parameters, the system has ", all.item<int64_t>(),
+                              " parameters and buffers, the system has ", all.item<int64_t>(),
                               ": it is of another model"));
   return checkpoint->step();
 }

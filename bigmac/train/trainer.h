@@ -80,6 +80,7 @@ class Trainer {
  private:
   NamedTensors own_tensors(bool with_states);
   void check_patterns();
+  void check_trained();
   void make_units();
   Costs nominal_costs(const Batch& batch) const;
 
@@ -92,6 +93,7 @@ class Trainer {
   std::unique_ptr<Group> everyone_;
   std::unique_ptr<SystemModel> model_;
   std::vector<std::unique_ptr<ParameterUnit>> units_;
+  std::vector<NamedTensors> buffers_;  // of the units' modules
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   // A rank that has failed writes no file to wait for.

@@ -1,5 +1,7 @@
+#include <iterator>
 #include <set>
 
+#include "bigmac/common/names.h"
 #include "bigmac/train/optimizer.h"
 #include "bigmac/train/reducer.h"
 #include "bigmac/train/trainer.h"
@@ -13,8 +15,8 @@ void Trainer::set_parameters(const NamedTensors& given) {
   for (const auto& tie : backbone.ties) aliases.insert(backbone.name + "." + tie.parameter);
   for (const auto& [name, tensor] : given)
     if (!aliases.contains(name)) named.emplace(name, tensor);
-  int64_t used = 0;
-  auto take = [&](NamedTensors held, bool first) {
+  auto used = torch::zeros({int64_t(named.size())}, torch::kInt64);
+  auto take = [&](NamedTensors held) {
     for (auto& [name, tensor] : held) {
       auto found = named.find(name);
       if (found == named.end()) continue;
@@ -22,20 +24,21 @@ void Trainer::set_parameters(const NamedTensors& given) {
         throw InvalidInput(concat("[train] '", name, "' is given as ", bigmac::describe(found->second),
                                   ", the system has it as ", bigmac::describe(tensor)));
       tensor = found->second;
-      used += first;
+      used[std::distance(named.begin(), found)] = 1;
     }
     return held;
   };
   torch::NoGradGuard no_grad;
   for (const auto& unit : units_) {
-    unit->set_values(take(unit->values(), unit->is_first()));
-    unit->set_frozen_values(take(unit->frozen_values(), unit->is_first()));
+    unit->set_values(take(unit->values()));
+    unit->set_frozen_values(take(unit->frozen_values()));
   }
-  auto all = torch::full({1}, used, torch::kInt64);
-  everyone_->start_all_reduce(all)->wait();
-  if (all.item<int64_t>() != int64_t(named.size()))
-    throw InvalidInput(concat("[train] ", named.size(), " parameters are given, of which the system has ",
-                              all.item<int64_t>(), "; '", named.begin()->first, "' is the first"));
+  everyone_->start_all_reduce(used)->wait();
+  std::vector<std::string> own;
+  for (const auto& parameter : model_->parameters()) own.push_back(parameter.name);
+  for (auto item = named.begin(); item != named.end(); ++item)
+    if (used[std::distance(named.begin(), item)].item<int64_t>() == 0)
+      throw InvalidInput("[train] " + unknown_name("parameter", item->first, own));
 }
 
 std::vector<double> Trainer::part_seconds() {

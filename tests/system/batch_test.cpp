@@ -40,7 +40,9 @@ TEST(MicrobatchSizes, AddUpAreNeverZeroAndNeverGrow) {
 }
 
 TEST(MicrobatchSizes, RefuseFewerSamplesThanMicrobatches) {
-  for (int64_t samples = 0; samples < 12; ++samples)
+  EXPECT_EQ(complaint([] { microbatch_sizes(0, 12); }),
+            "[batch] a step has no samples; its batches gave none");
+  for (int64_t samples = 1; samples < 12; ++samples)
     EXPECT_EQ(complaint([&] { microbatch_sizes(samples, 12); }),
               concat("[batch] ", samples, " samples for 12 microbatches (of all replicas); take at most ",
                      samples, " microbatches or at least 12 samples"));

@@ -123,7 +123,8 @@ TEST(SystemModel, NamesDataThatAreNotAsDeclared) {
             "[system] 'pixels' of the data is [7] Float, but encoder 'vision' says [any, 4]");
   sample = toy_sample(0, 1, 1);
   sample.erase("tokens");
-  EXPECT_EQ(run_complaint(Toy(), {sample}), "[values] unknown value 'tokens'; known: picture");
+  EXPECT_EQ(run_complaint(Toy(), {sample}),
+            "llm.embedding, step 0, microbatch 0: [values] unknown value 'tokens'; known: picture");
 }
 
 TEST(SystemModel, GivesModulesDataInItsDtypeAndLeavesWholeNumbers) {
@@ -194,6 +195,32 @@ TEST(SystemModel, NamesLossesThatAreNone) {
   toy.generate = [](Matrix&, Items) { return torch::Tensor(); };
   EXPECT_EQ(run_complaint(toy, {toy_sample(0, 0, 1)}),
             "[system] loss 'painter' is undefined, expected one number: the sum over the microbatch");
+}
+
+TEST(SystemModel, KeepsLayersToTheValuesThatTheyUse) {
+  Toy toy;
+  toy.uses = {{"hidden", "extra"}};
+  toy.layer = [](Matrix& matrix, Flow& x) {
+    Toy::run_layer(matrix, x);
+    if (x.has("extra"))
+      x.erase("extra");
+    else
+      x.set("extra", torch::ones({1}));
+  };
+  std::vector<bool> there;
+  toy.head = [&](Matrix& matrix, Items samples, Flow& x, std::vector<Values>& out) {
+    there.push_back(x.has("extra"));
+    Toy::read_head(matrix, samples, x, out);
+  };
+  for (int64_t layers : {1, 2, 3}) {
+    toy.layers = layers;
+    run_complaint(toy, {toy_sample(0, 0, 0)});
+  }
+  EXPECT_EQ(there, (std::vector<bool>{true, false, true}));
+  toy.uses = {{"hidden"}};
+  EXPECT_EQ(run_complaint(toy, {toy_sample(0, 0, 0)}),
+            "llm.layers.0, step 0, microbatch 0: [system] it sets 'extra', which is not among what it says "
+            "it uses");
 }
 
 TEST(SystemModel, HandsOnWhatALaterPartUsesAlone) {

@@ -1,6 +1,6 @@
 #include "tests/train/exactness_cases.h"
 
-#include <set>
+#include <algorithm>
 
 namespace bigmac::train {
 namespace {
@@ -20,14 +20,23 @@ struct Plan {
   Base one_chunk, two_chunks;
   Arrangement arrangement;
 };
+// Every base with every arrangement.
 constexpr Plan kPlans[] = {
     {Base::one_f_one_b, Base::interleaved, Arrangement::nested},
     {Base::zb_h1, Base::zb_v, Arrangement::nested},
     {Base::gpipe, Base::dualpipe_v, Arrangement::nested},
     {Base::one_f_one_b, Base::interleaved, Arrangement::nested_fill},
+    {Base::zb_h1, Base::zb_v, Arrangement::nested_fill},
+    {Base::gpipe, Base::dualpipe_v, Arrangement::nested_fill},
     {Base::one_f_one_b, Base::interleaved, Arrangement::three_phase},
-    {Base::one_f_one_b, Base::zb_v, Arrangement::optimus},
-    {Base::zb_h1, Base::interleaved, Arrangement::megatron},
+    {Base::zb_h1, Base::zb_v, Arrangement::three_phase},
+    {Base::gpipe, Base::dualpipe_v, Arrangement::three_phase},
+    {Base::one_f_one_b, Base::interleaved, Arrangement::optimus},
+    {Base::zb_h1, Base::zb_v, Arrangement::optimus},
+    {Base::gpipe, Base::dualpipe_v, Arrangement::optimus},
+    {Base::one_f_one_b, Base::interleaved, Arrangement::megatron},
+    {Base::zb_h1, Base::zb_v, Arrangement::megatron},
+    {Base::gpipe, Base::dualpipe_v, Arrangement::megatron},
 };
 
 std::array<int, kFactors> counts() {
@@ -53,13 +62,17 @@ bool has_vision(const Case& c) {
   return system_kinds()[size_t(c[kSystem])] != "generation";
 }
 
-using Pair = std::array<int, 4>;
+// Two choices, as a number.
+constexpr int kMostChoices = 16, kPairs = (kFactors + 1) * (kFactors + 1) * kMostChoices * kMostChoices;
+int pair(int f, int choice_of_f, int g, int choice_of_g) {
+  return ((f * (kFactors + 1) + g) * kMostChoices + choice_of_f) * kMostChoices + choice_of_g;
+}
 template <class Visit>
 void for_each_pair(const Case& c, Visit&& visit) {
   for (int f = 0; f < kFactors; ++f)
-    for (int g = f + 1; g < kFactors; ++g) visit(Pair{f, c[size_t(f)], g, c[size_t(g)]});
+    for (int g = f + 1; g < kFactors; ++g) visit(pair(f, c[size_t(f)], g, c[size_t(g)]));
   // Every system over every number of processes.
-  if (in_processes(c)) visit(Pair{kFactors, c[kSystem], kFactors, ranks_of(c)});
+  if (in_processes(c)) visit(pair(kFactors, c[kSystem], kFactors, ranks_of(c)));
 }
 
 }  // namespace
@@ -86,22 +99,23 @@ std::vector<Case> all_cases() {
 
 std::vector<Case> pairwise_cases() {
   auto all = all_cases();
-  std::set<Pair> open;
-  for (const auto& c : all) for_each_pair(c, [&](const Pair& pair) { open.insert(pair); });
+  std::vector<bool> open(kPairs, false);
+  for (const auto& c : all) for_each_pair(c, [&](int pair) { open[size_t(pair)] = true; });
   std::vector<Case> chosen;
-  while (!open.empty()) {
+  for (auto left = std::count(open.begin(), open.end(), true); left > 0;) {
     const Case* best = nullptr;
-    size_t most = 0;
+    int64_t most = 0;
     for (const auto& c : all) {
-      size_t gained = 0;
-      for_each_pair(c, [&](const Pair& pair) { gained += open.count(pair); });
+      int64_t gained = 0;
+      for_each_pair(c, [&](int pair) { gained += open[size_t(pair)]; });
       if (gained > most) {
         most = gained;
         best = &c;
       }
     }
     chosen.push_back(*best);
-    for_each_pair(*best, [&](const Pair& pair) { open.erase(pair); });
+    for_each_pair(*best, [&](int pair) { open[size_t(pair)] = false; });
+    left -= most;
   }
   return chosen;
 }

@@ -27,7 +27,8 @@ class PlainModel {
       tied_[name + tie.parameter] = name + tie.to;
     }
     for (auto& [name, parameter] : parameters_)
-      parameter.requires_grad_(options.trained(tied_.contains(name) ? tied_.at(name) : name));
+      parameter.requires_grad_(parameter.requires_grad() &&
+                               options.trained(tied_.contains(name) ? tied_.at(name) : name));
   }
 
   // The loss of one microbatch.

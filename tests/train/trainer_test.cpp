@@ -164,6 +164,33 @@ TEST(Resume, TakesFrozenParametersWithIt) {
       torch::equal(third.parameters.at("vision.tower.weight"), first.parameters.at("vision.tower.weight")));
 }
 
+// Whichever parameters come to be trained: the others go on with their moments.
+TEST(Resume, KeepsTheMomentsOfWhatWasTrainedAndStartsOthersAtZero) {
+  auto system = small_system();
+  auto samples = always(small_samples(std::vector<SampleShape>(4, {5, 3, {2}})));
+  for (const std::string part : {"projector", "tower"}) {
+    roles::TemporaryFolder folder;
+    auto options = five_steps(layout(1, 1, 1, 4));
+    options.checkpoints = folder.path();
+    options.trained.freeze = {"vision." + part + ".*"};
+    train(system, samples, options, 2);
+    auto moments = [&](const std::string& name) {
+      NamedTensors one{{"optimizer/vision." + name + ".weight.exp_avg", {}}};
+      one.begin()->second =
+          torch::empty(name == "tower" ? at::IntArrayRef{8, 6} : at::IntArrayRef{12, 8}, torch::kFloat64);
+      Checkpoint::newest(folder.path())->load_into(one);
+      return one.begin()->second;
+    };
+    std::string other = part == "tower" ? "projector" : "tower";
+    auto before = moments(other);
+    EXPECT_GT(before.abs().max().item<double>(), 0);
+    options.trained.freeze = {};
+    train(system, samples, options, 2);  // no step more: saved as it was loaded
+    EXPECT_TRUE(torch::equal(moments(other), before));
+    EXPECT_EQ(moments(part).abs().max().item<double>(), 0);
+  }
+}
+
 // What resuming with `system` and `options` from a checkpoint of `saved` complains of.
 std::string resume_complaint(const System& saved, const System& system, uint64_t seed = 1) {
   roles::TemporaryFolder folder;
@@ -191,7 +218,8 @@ TEST(Resume, RefusesAnotherModelsCheckpoint) {
   EXPECT_EQ(resume_complaint(small_system({.layers = 5}), small_system({.layers = 6})),
             "FOLDER/step-00000003 has no tensor 'llm.layers.5.bias' (did you mean 'llm.layers.0.bias'?)");
   EXPECT_EQ(resume_complaint(small_system({.layers = 6}), small_system({.layers = 5})),
-            "[train] 'FOLDER/step-00000003' holds 18 parameters, the system has 16: it is of another model");
+            "[train] 'FOLDER/step-00000003' holds 18 parameters and buffers, the system has 16: it is of "
+            "another model");
   EXPECT_EQ(
       resume_complaint(small_system({.width = 12}), small_system({.width = 16})),
       "FOLDER/step-00000003: tensor 'llm.embedding.weight' is F64 [20, 12], the one to load into is F64 [20, "
@@ -217,6 +245,52 @@ TEST(TrainerOptions, RefusePatternsThatMatchNothing) {
   auto options = layout(2, 1, 1, 2);
   options.trained = {{"*"}, {"llm.layers.5.*"}};
   EXPECT_NO_THROW(run_threads(2, [&](Transport& world) { Trainer(system, always({}), options, world); }));
+}
+
+TEST(TrainerOptions, RefuseMomentsThatCannotBe) {
+  auto with = [&](double beta1, double beta2, double eps) {
+    auto options = layout(1, 1, 1, 2);
+    options.optimizer.beta1 = beta1;
+    options.optimizer.beta2 = beta2;
+    options.optimizer.eps = eps;
+    return complaint([&] { with_trainer(small_system(), always({}), options, [](Trainer&) {}); });
+  };
+  EXPECT_EQ(with(0, 0.95, 1e-8), "no error");
+  EXPECT_EQ(with(2, 0.95, 1e-8), "[train] optimizer.beta1 is 2, expected 0 or more and below 1");
+  EXPECT_EQ(with(0.9, 1, 1e-8), "[train] optimizer.beta2 is 1, expected 0 or more and below 1");
+  EXPECT_EQ(with(0.9, 0.95, 0), "[train] optimizer.eps is 0, expected more than 0");
+}
+
+TEST(Trainer, RefusesALossThatNothingGives) {
+  auto system = small_system();
+  system.loss("extra", [](const Values&) { return 1.0; });
+  EXPECT_EQ(
+      complaint([&] {
+        with_trainer(system, always(small_samples({{}, {}})), layout(1, 1, 1, 2),
+                     [](Trainer& trainer) { trainer.compute_gradients(0); });
+      }),
+      "[train] step 0: nothing gave the loss 'extra', though its samples count for it; give its sum, or 0: "
+      "x.loss(\"extra\", sum)");
+}
+
+TEST(Trainer, TakesParametersByNameAndNamesOneThatIsNotThere) {
+  auto taken = [&](NamedTensors given) {
+    return complaint([&] {
+      with_trainer(small_system(), always({}), layout(1, 1, 1, 2), [&](Trainer& trainer) {
+        trainer.set_parameters(given);
+        auto all = trainer.gather_parameters();
+        for (const auto& [name, tensor] : given) EXPECT_TRUE(torch::equal(all.at(name), tensor)) << name;
+      });
+    });
+  };
+  auto head = torch::ones({20, 12}, torch::kFloat64);
+  EXPECT_EQ(taken({{"llm.head.weight", head}}), "no error");
+  EXPECT_TRUE(
+      taken({{"llm.haed.weight", head}, {"llm.head.weight", head}})
+          .starts_with(
+              "[train] unknown parameter 'llm.haed.weight' (did you mean 'llm.head.weight'?); known: "));
+  EXPECT_EQ(taken({{"llm.head.weight", head.t()}}),
+            "[train] 'llm.head.weight' is given as [12, 20] Double, the system has it as [20, 12] Double");
 }
 
 TEST(TrainerOptions, RefuseAWorldOfAnotherSize) {
