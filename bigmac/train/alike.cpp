@@ -23,8 +23,8 @@ std::string lines_of(const TrainOptions& options, const System& system) {
   std::string text = to_yaml(same);
   for (double cost : options.cut.costs) text += concat("cost ", cost, "\n");
   for (const auto& module : system.modules())
-    text += concat(name(module.kind), " ", module.name, ": ", ports(module.consumes), " -> ", ports(module.produces),
-                   "\n");
+    text += concat(name(module.kind), " ", module.name, ": ", ports(module.consumes), " -> ",
+                   ports(module.produces), "\n");
   for (const auto* part : system.backbone().all())
     text += concat(system.backbone().name, ".", part->name, " costs ", part->cost, "\n");
   for (const auto& tie : system.backbone().ties) text += concat("tie ", tie.parameter, " to ", tie.to, "\n");
@@ -55,7 +55,9 @@ void expect_alike(Transport& world, Group& everyone, const std::string& lines) {
     if (!more_a) a = "nothing more";
     if (!more_b) b = "nothing more";
   }
-  auto trimmed = [](const std::string& line) { return line.substr(std::min(line.size(), line.find_first_not_of(' '))); };
+  auto trimmed = [](const std::string& line) {
+    return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
+  };
   throw InvalidInput(concat("[train] rank ", other, " has '", trimmed(b), "' where rank 0 has '", trimmed(a),
                             "'; start all ranks with the same program, options and files"));
 }

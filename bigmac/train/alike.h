@@ -7,8 +7,8 @@
 
 namespace bigmac::train {
 
-// A line each for the options and for what the system consists of, which are the same on every rank of a run; not the
-// device and the threads, which may differ.
+// A line each for the options and for what the system consists of, which are the same on every rank of a run;
+// not the device and the threads, which may differ.
 std::string lines_of(const TrainOptions& options, const System& system);
 
 // Throws InvalidInput, on all ranks, naming the first rank whose lines differ from rank 0's and both lines.

@@ -42,7 +42,8 @@ TEST(Ranks, OfOneRunHaveTheSameOptions) {
                   "'; start all ranks with the same program, options and files");
   };
   using O = TrainOptions;
-  auto expect = [&](const std::function<void(O&)>& change, const std::string& here, const std::string& there) {
+  auto expect = [&](const std::function<void(O&)>& change, const std::string& here,
+                    const std::string& there) {
     auto text = with_options(change);
     EXPECT_EQ(text.substr(text.find('[')), differs(here, there));
   };
@@ -81,9 +82,11 @@ TEST(Ranks, OfOneStepAreGivenTheSameSamples) {
           Trainer(system, always(samples), options, world).compute_gradients(7);
         });
       });
-      EXPECT_NE(text.find("[train] step 7: rank 1 is given other samples than rank 0; batches(step) must give every "
-                          "rank the same, from the step alone"),
-                std::string::npos)
+      EXPECT_NE(
+          text.find(
+              "[train] step 7: rank 1 is given other samples than rank 0; batches(step) must give every "
+              "rank the same, from the step alone"),
+          std::string::npos)
           << text;
     }
 }
@@ -108,7 +111,9 @@ TEST(UserFunctions, SayWhereTheyThrow) {
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   };
   expect(with([](torch::Tensor&) { throw std::runtime_error("unhappy"); }), "unhappy");
-  expect(with([](torch::Tensor& hidden) { hidden = torch::matmul(hidden, torch::ones({3, 3}, hidden.options())); }),
+  expect(with([](torch::Tensor& hidden) {
+           hidden = torch::matmul(hidden, torch::ones({3, 3}, hidden.options()));
+         }),
          "mat1 and mat2 shapes cannot be multiplied");
   expect(with([](torch::Tensor&) { throw 42; }), "it threw something that is no std::exception");
 }
@@ -120,7 +125,8 @@ std::pair<int, std::string> program(std::vector<std::string> words, const Report
   for (auto& word : words) argv.push_back(word.data());
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
-  int code = run_program(small_system(), always(four_samples()), int(argv.size()), argv.data(), {.steps = 2}, more);
+  int code =
+      run_program(small_system(), always(four_samples()), int(argv.size()), argv.data(), {.steps = 2}, more);
   return {code, testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr()};
 }
 
@@ -131,11 +137,13 @@ TEST(Program, NamesWhatIsWrongWithItsArguments) {
     EXPECT_EQ(printed, "bigmac: error: " + text + "\n");
   };
   expect({"--pp", "2", "--pp", "4"}, "--pp is given 2 times; give it once; see prog --help");
-  expect({"--learning-rte", "1"}, "unknown option '--learning-rte' (did you mean '--learning-rate'?); see prog --help");
+  expect({"--learning-rte", "1"},
+         "unknown option '--learning-rte' (did you mean '--learning-rate'?); see prog --help");
   expect({"--learning-rate", "fast"}, "--learning-rate must be a number from 0, got 'fast'");
   expect({"--dtype"}, "--dtype needs a value; see prog --help");
   expect({"extra"}, "argument 'extra' is not expected; see prog --help");
-  expect({"--checkpoint-every", "5"}, "[train] checkpoints every some steps need a folder (checkpoints.folder)");
+  expect({"--checkpoint-every", "5"},
+         "[train] checkpoints every some steps need a folder (checkpoints.folder)");
 }
 
 TEST(Program, DoesNotWriteOverAnotherRunsCheckpoints) {
@@ -143,7 +151,8 @@ TEST(Program, DoesNotWriteOverAnotherRunsCheckpoints) {
   EXPECT_EQ(program({"--checkpoints", folder.path()}).first, 0);
   auto [code, printed] = program({"--checkpoints", folder.path(), "--steps", "3"});
   EXPECT_EQ(code, 2);
-  EXPECT_NE(printed.find("holds a checkpoint of step 2; resume from it, or take another folder"), std::string::npos)
+  EXPECT_NE(printed.find("holds a checkpoint of step 2; resume from it, or take another folder"),
+            std::string::npos)
       << printed;
   EXPECT_EQ(program({"--checkpoints", folder.path(), "--steps", "3", "--resume"}).first, 0);
   auto [again, text] = program({"--checkpoints", folder.path(), "--steps", "3", "--resume"});
@@ -179,10 +188,12 @@ System qwen3(const nn::DecoderConfig& config) {
 }
 
 TEST(Qwen3, WeightsAreLoadedIntoAPipelineAndSavedFromItByTheirNames) {
-  nn::DecoderConfig config{.vocabulary = 40, .hidden = 16, .layers = 4, .head_dim = 8, .ffn = 24, .tied_embeddings = false};
+  nn::DecoderConfig config{
+      .vocabulary = 40, .hidden = 16, .layers = 4, .head_dim = 8, .ffn = 24, .tied_embeddings = false};
   auto system = qwen3(config);
   auto tokens = torch::arange(6);
-  auto samples = always({{{"tokens", {tokens}}, {"labels", {tokens}}}, {{"tokens", {tokens + 9}}, {"labels", {tokens}}}});
+  auto samples = always(
+      {{{"tokens", {tokens}}, {"labels", {tokens}}}, {{"tokens", {tokens + 9}}, {"labels", {tokens}}}});
   NamedTensors theirs;
   double loss = 0;
   auto source = layout(1, 1, 1, 2);

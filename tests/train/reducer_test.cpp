@@ -24,7 +24,9 @@ class LoggedGroup : public Group {
   std::unique_ptr<Pending> start_all_gather(torch::Tensor shard, torch::Tensor values) override {
     return inner_->start_all_gather(std::move(shard), std::move(values));
   }
-  std::unique_ptr<Window> make_window(torch::Tensor shard) override { return inner_->make_window(std::move(shard)); }
+  std::unique_ptr<Window> make_window(torch::Tensor shard) override {
+    return inner_->make_window(std::move(shard));
+  }
 
  private:
   std::unique_ptr<Group> inner_;
@@ -72,7 +74,8 @@ TEST(Reducer, StartsAChunksSumBehindItsLastBackwardAndBeforeTheOthers) {
     trainer.compute_gradients(0);
     int64_t first = 0, second = 0;
     for (const auto& parameter : trainer.model().parameters_of_chunk(0)) first += parameter.leaves[0].numel();
-    for (const auto& parameter : trainer.model().parameters_of_chunk(1)) second += parameter.leaves[0].numel();
+    for (const auto& parameter : trainer.model().parameters_of_chunk(1))
+      second += parameter.leaves[0].numel();
     std::lock_guard lock(mutex);
     auto at = [&](const std::string& what) { return std::find(log.begin(), log.end(), what) - log.begin(); };
     auto backwards = std::count(log.begin(), log.end(), "backward of layer 0");

@@ -23,7 +23,8 @@ std::string complaint(const std::function<void()>& call) {
 }
 
 System dropping() {
-  return small_system({.on_first = [](torch::Tensor& hidden) { hidden = torch::dropout(hidden, 0.5, true); }});
+  return small_system(
+      {.on_first = [](torch::Tensor& hidden) { hidden = torch::dropout(hidden, 0.5, true); }});
 }
 
 std::vector<Values> eight_samples() {
@@ -61,9 +62,10 @@ TEST(Dropout, OfARecomputedModuleIsRefusedWhereRanksShareAGenerator) {
   auto options = layout(2, 1, 1, 4);
   EXPECT_EQ(complaint([&] { gradients_of(options); }), "no error");
   options.recompute = {"llm"};
-  EXPECT_EQ(complaint([&] { gradients_of(options); }),
-            "rank 0: [system] recompute: random numbers were drawn while 'llm' ran (dropout?), and ranks that are "
-            "threads share them, so that its recomputation would draw others; take ranks that are processes");
+  EXPECT_EQ(
+      complaint([&] { gradients_of(options); }),
+      "rank 0: [system] recompute: random numbers were drawn while 'llm' ran (dropout?), and ranks that are "
+      "threads share them, so that its recomputation would draw others; take ranks that are processes");
 }
 
 TEST(Dropout, GoesOnAfterAResumeAsWithoutOne) {
@@ -110,7 +112,9 @@ TEST(Initialise, IsRefusedWhereRanksComeToOtherValues) {
     if (prefix == "vision.") module.parameters()[0].fill_(++calls);
   });
   auto text = complaint([&] { run_ranks(system, eight_samples(), layout(2, 1, 1, 4), [](Trainer&) {}); });
-  EXPECT_NE(text.find("[train] 'vision' starts with other values on rank 1 than on rank 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("[train] 'vision' starts with other values on rank 1 than on rank 0"),
+            std::string::npos)
+      << text;
 }
 
 // A table that a module holds fixed, and a count of its runs.
@@ -134,9 +138,11 @@ System counting() {
                  [](torch::nn::EmbeddingImpl& table, Items samples, Flow& x) {
                    x.set("hidden", table.forward(samples[0]["tokens"]));
                  })
-      .layers(3, [](int64_t) { return std::make_shared<Counting>(4); }, layer)
-      .head([] { return std::make_shared<Counting>(4); },
-            [](Counting&, Items, Flow& x, std::vector<Values>&) { x.loss("sum", x["hidden"].square().sum()); });
+      .layers(
+          3, [](int64_t) { return std::make_shared<Counting>(4); }, layer)
+      .head(
+          [] { return std::make_shared<Counting>(4); },
+          [](Counting&, Items, Flow& x, std::vector<Values>&) { x.loss("sum", x["hidden"].square().sum()); });
   system.loss("sum", [](const Values&) { return 1.0; });
   return system;
 }
@@ -163,8 +169,10 @@ TEST(Buffers, AreSavedAndLoadedInAnyLayout) {
     return runs;
   };
   auto all = [](int64_t runs) {
-    return std::map<std::string, int64_t>{
-        {"llm.layers.0.runs", runs}, {"llm.layers.1.runs", runs}, {"llm.layers.2.runs", runs}, {"llm.head.runs", 0}};
+    return std::map<std::string, int64_t>{{"llm.layers.0.runs", runs},
+                                          {"llm.layers.1.runs", runs},
+                                          {"llm.layers.2.runs", runs},
+                                          {"llm.head.runs", 0}};
   };
   EXPECT_EQ(runs_after(2, 1, 1), all(4));
   EXPECT_EQ(runs_after(3, 2, 1), all(6));
@@ -180,13 +188,17 @@ TEST(FixedParameters, OfAModuleAreNeverTrained) {
   Collector collector;
   train(system, samples, options, {.end = [&](Trainer& trainer) { collector.add(trainer); }});
   for (const auto& name : {"llm.layers.0.fixed", "llm.layers.2.fixed", "llm.head.fixed"})
-    EXPECT_TRUE(torch::equal(collector.copies().at(name).at(0), torch::full({4}, 0.5, torch::kFloat64))) << name;
-  EXPECT_FALSE(torch::equal(collector.copies().at("llm.layers.0.weight").at(0), torch::ones({4}, torch::kFloat64)));
+    EXPECT_TRUE(torch::equal(collector.copies().at(name).at(0), torch::full({4}, 0.5, torch::kFloat64)))
+        << name;
+  EXPECT_FALSE(
+      torch::equal(collector.copies().at("llm.layers.0.weight").at(0), torch::ones({4}, torch::kFloat64)));
 }
 
 // Two names of one tensor.
 struct Twice : torch::nn::Module {
-  Twice() : first(register_parameter("first", torch::full({4}, 0.5))), second(register_parameter("second", first)) {}
+  Twice()
+      : first(register_parameter("first", torch::full({4}, 0.5))),
+        second(register_parameter("second", first)) {}
   torch::Tensor first, second;
 };
 
@@ -216,7 +228,8 @@ TEST(SharedTensors, OfOneModuleAreOneParameterAndOfTwoAreRefused) {
   };
   EXPECT_EQ(with([] { return std::make_shared<Twice>(); }), "no error");
   EXPECT_EQ(with([&] { return shared; }),
-            "rank 0: [system] 'llm.layers.0.first' and 'llm.layers.1.first' are one tensor, which stages cannot share; "
+            "rank 0: [system] 'llm.layers.0.first' and 'llm.layers.1.first' are one tensor, which stages "
+            "cannot share; "
             "declare it: tie(...)");
 }
 
