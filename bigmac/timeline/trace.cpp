@@ -1,9 +1,12 @@
 #include "bigmac/timeline/trace.h"
 
+#include <zlib.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/dependencies.h"
@@ -51,43 +54,152 @@ Json arguments_of(const Schedule& schedule, const Dependencies& dependencies, in
           {"items", std::move(items)}};
 }
 
-}  // namespace
+// Plain, or compressed where the path says so.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path)
+      : path_(path), file_(gzopen(path.c_str(), path.ends_with(".gz") ? "wb6" : "wbT")) {
+    if (!file_) fail();
+    gzbuffer(file_, 1 << 18);
+  }
+  ~TraceFile() {
+    if (file_) gzclose(file_);
+  }
+  TraceFile(const TraceFile&) = delete;
 
-void write_trace(const Schedule& schedule, const Timeline& timeline, const std::string& path, double second) {
-  double scale = 1e6 / second;
-  Labels labels(schedule);
-  Dependencies dependencies(schedule);
-  auto at = [&](double time) { return (time - timeline.start) * scale; };
-  std::ofstream out(path);
-  const char* separator = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  auto put = [&](const Json& event) {
-    out << separator << event.dump();
-    separator = ",\n";
-  };
-  for (int rank = 0; rank < int(timeline.rows.size()); ++rank) {
-    const auto& row = timeline.rows[rank];
-    put(metadata("process_name", rank, 0, concat("rank ", rank)));
-    put(metadata("thread_name", rank, 0, "operators"));
-    for (const auto& slice : row.operators) {
-      Json event =
-          complete(labels(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start), at(slice.end));
-      event["args"] = arguments_of(schedule, dependencies, rank, slice.op);
-      put(event);
+  void put(const Json& event) {
+    write(first_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n");
+    first_ = false;
+    // A name that is no UTF-8 is shown with a mark in its place.
+    write(event.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  void close() {
+    if (first_) write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    write("\n]}\n");
+    if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
+  }
+
+ private:
+  void write(std::string_view text) {
+    if (gzwrite(file_, text.data(), unsigned(text.size())) != int(text.size())) fail();
+  }
+  [[noreturn]] void fail() {
+    throw Failure(concat("[trace] cannot write '", path_, "': ", std::strerror(errno)));
+  }
+
+  std::string path_;
+  gzFile file_;
+  bool first_ = true;
+};
+
+class TraceWriter {
+ public:
+  TraceWriter(const Recording& recording, const std::string& path, const TraceOptions& options)
+      : recording_(recording),
+        schedule_(recording.schedule),
+        timeline_(recording.timeline),
+        scale_(1e6 / options.second),
+        labels_(schedule_),
+        dependencies_(schedule_),
+        file_(path) {
+    int64_t operators = 0;
+    for (const auto& row : timeline_.rows) operators += int64_t(row.operators.size());
+    flows_ = options.flows.value_or(operators <= kMostWithFlows);
+  }
+
+  void write() {
+    for (int rank = 0; rank < int(timeline_.rows.size()); ++rank) {
+      write_operators(rank);
+      write_intervals(rank);
+      if (size_t(rank) < recording_.memory.size()) write_memory(rank);
     }
-    if (row.intervals.empty()) continue;
-    put(metadata("thread_name", rank, 1, "waits and transfers"));
-    for (const auto& interval : row.intervals) {
-      auto spent = name(interval.spent);
-      Json event = complete(concat(spent, " ", labels(interval.op)), spent.data(), rank, 1,
-                            at(interval.start), at(interval.end));
-      event["args"] = {{"for", describe(schedule, interval.op)}, {"peer", interval.peer}};
-      put(event);
+    if (flows_) write_flows();
+    file_.close();
+  }
+
+ private:
+  double at(double time) const { return (time - timeline_.start) * scale_; }
+
+  void write_operators(int rank) {
+    file_.put(metadata("process_name", rank, 0, concat("rank ", rank)));
+    file_.put(metadata("thread_name", rank, 0, "operators"));
+    for (const auto& slice : timeline_.rows[size_t(rank)].operators) {
+      Json event =
+          complete(labels_(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start), at(slice.end));
+      event["args"] = arguments_of(schedule_, dependencies_, rank, slice.op);
+      file_.put(event);
     }
   }
-  if (timeline.rows.empty()) out << separator;
-  out << "\n]}\n";
-  out.close();
-  if (!out) throw Failure(concat("[trace] cannot write '", path, "': ", std::strerror(errno)));
+
+  void write_intervals(int rank) {
+    const auto& intervals = timeline_.rows[size_t(rank)].intervals;
+    if (intervals.empty()) return;
+    file_.put(metadata("thread_name", rank, 1, "waits and transfers"));
+    for (const auto& interval : intervals) {
+      auto spent = name(interval.spent);
+      Json event = complete(concat(spent, " ", labels_(interval.op)), spent.data(), rank, 1,
+                            at(interval.start), at(interval.end));
+      event["args"] = {{"for", describe(schedule_, interval.op)}, {"peer", interval.peer}};
+      file_.put(event);
+    }
+  }
+
+  void write_memory(int rank) {
+    const auto& [times, bytes] = recording_.memory[size_t(rank)];
+    for (size_t i = 0; i < times.size(); ++i) {
+      Json held{{"bytes", bytes[i]}};
+      if (recording_.memory_limit > 0) held["free"] = std::max(0.0, recording_.memory_limit - bytes[i]);
+      file_.put(
+          {{"name", "memory"}, {"ph", "C"}, {"pid", rank}, {"ts", at(times[i])}, {"args", std::move(held)}});
+    }
+  }
+
+  // An arrow lies inside both of its operators, where viewers look for them. Where clocks make an operator
+  // start before what it needs, there is none.
+  void write_flows() {
+    struct Ran {
+      double start = 0, end = -1;
+    };
+    std::vector<Ran> ran(size_t(dependencies_.count()));
+    for (int rank = 0; rank < int(timeline_.rows.size()); ++rank)
+      for (const auto& slice : timeline_.rows[size_t(rank)].operators)
+        ran[size_t(dependencies_.of(rank, slice.op))] = {slice.start, slice.end};
+    int64_t id = 0;
+    auto put = [&](const char* phase, int rank, double time) {
+      Json event{{"name", "needs"}, {"cat", "dependency"}, {"ph", phase}, {"id", id}, {"pid", rank},
+                 {"tid", 0},        {"ts", at(time)}};
+      if (*phase == 'f') event["bp"] = "e";
+      file_.put(event);
+    };
+    for (int rank = 0; rank < int(timeline_.rows.size()); ++rank)
+      for (const auto& slice : timeline_.rows[size_t(rank)].operators)
+        dependencies_.for_each_predecessor(rank, slice.op, [&](int64_t of, int from) {
+          const auto& [start, end] = ran[size_t(of)];
+          if (from == rank || end < start || slice.start < start) return;
+          ++id;
+          put("s", from, std::min(slice.start, start + 0.99 * (end - start)));
+          put("f", rank, slice.start);
+        });
+  }
+
+  const Recording& recording_;
+  const Schedule& schedule_;
+  const Timeline& timeline_;
+  double scale_;
+  Labels labels_;
+  Dependencies dependencies_;
+  TraceFile file_;
+  bool flows_ = false;
+};
+
+}  // namespace
+
+void write_trace(const Recording& recording, const std::string& path, const TraceOptions& options) {
+  TraceWriter(recording, path, options).write();
+}
+
+void write_trace(const Schedule& schedule, const Timeline& timeline, const std::string& path, double second) {
+  write_trace(Recording{.name = {}, .schedule = schedule, .timeline = timeline}, path, {.second = second});
 }
 
 }  // namespace bigmac

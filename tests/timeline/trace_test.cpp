@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/make.h"
+#include "bigmac/simulate/simulate.h"
 #include "tests/schedule/support.h"
 
 namespace bigmac {
@@ -28,6 +30,16 @@ class Trace : public testing::Test {
   ~Trace() override {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
+  }
+
+  // Plain or compressed; strict: no comments, no trailing commas, no NaN.
+  static Json read(const std::string& path) {
+    std::string text;
+    auto* file = gzopen(path.c_str(), "rb");
+    char buffer[4096];
+    for (int count; (count = gzread(file, buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(count));
+    EXPECT_EQ(gzclose(file), Z_OK);
+    return Json::parse(text);
   }
 
   Json written(const Timeline& timeline, double second = 1) const {
@@ -82,7 +94,7 @@ TEST_F(Trace, IsStrictJsonWithTheFieldsOfTraceEvents) {
       EXPECT_TRUE(event["dur"].is_number()) << event;
       EXPECT_TRUE(event["cat"].is_string()) << event;
       EXPECT_GE(event["ts"], 0) << event;
-    } else {
+    } else if (event["ph"] != "s" && event["ph"] != "f") {
       EXPECT_EQ(event["ph"], "M") << event;
       EXPECT_TRUE(event["args"]["name"].is_string()) << event;
       ++named;
@@ -114,8 +126,8 @@ TEST_F(Trace, ShowsOperatorsAndWaitsOnThreadsOfTheirRankInMicrosecondsFromTheSta
 
 TEST_F(Trace, TakesTheLengthOfASecond) {
   auto trace = written(two_ranks(), 1000);
-  EXPECT_EQ(trace["traceEvents"].back()["name"], "G2");
-  EXPECT_EQ(trace["traceEvents"].back()["dur"], 4500);
+  EXPECT_EQ(trace["traceEvents"][9]["name"], "G2");
+  EXPECT_EQ(trace["traceEvents"][9]["dur"], 4500);
 }
 
 TEST_F(Trace, OfNothingIsStillATrace) {
@@ -137,6 +149,111 @@ TEST_F(Trace, FailsWhereTheDiskIsFull) {
   auto message = failure("/dev/full");
   EXPECT_NE(message.find("/dev/full"), std::string::npos) << message;
   EXPECT_NE(message.find("No space left"), std::string::npos) << message;
+}
+
+// The rules of trace events, for steps of all kinds.
+TEST_F(Trace, HasArrowsWithBothEndsInsideTheOperatorsThatNeedEachOther) {
+  Random random(kSeed);
+  for (int round = 0; round < 60; ++round) {
+    Base base = kBases[size_t(integer(random, 0, 5))];
+    auto chunks = chunks_of(base, 3);
+    auto step =
+        step_of_base(base, integer(random, 1, 5),
+                     chunks[size_t(integer(random, 0, int64_t(chunks.size()) - 1))], integer(random, 1, 8));
+    step = nested(step, integer(random, 0, 1) == 0, integer(random, 0, 1) == 0);
+    for (auto& module : step.modules) module.items = random_items(random, step.microbatches, 1, 3);
+    SCOPED_TRACE(concat("seed ", kSeed, " round ", round, ": ", describe(step)));
+    Costs costs;
+    for (size_t n = 0; n < step.modules.size(); ++n) costs.modules.push_back({uniform(random, 0.1, 1), 0.7});
+    costs.latency = 0.1;
+    Recording recording{.name = {}, .schedule = make_schedule(step, costs), .timeline = {}};
+    recording.timeline = simulate(recording.schedule, costs);
+    Dependencies dependencies(recording.schedule);
+    size_t needed = 0;
+    for (int rank = 0; rank < recording.schedule.ranks(); ++rank)
+      for (const auto& op : recording.schedule.row(rank))
+        dependencies.for_each_predecessor(rank, op, [&](int64_t, int from) { needed += from != rank; });
+    for (const char* name : {"trace.json", "trace.json.gz"}) {
+      auto path = (folder_ / name).string();
+      write_trace(recording, path, {.second = 1000});
+      auto trace = read(path);
+      std::map<int, std::vector<std::pair<double, double>>> slices;
+      std::map<int64_t, std::pair<Json, Json>> arrows;
+      for (const auto& event : trace["traceEvents"]) {
+        if (event["ph"] == "X" && event["tid"] == 0)
+          slices[event["pid"]].emplace_back(event["ts"], double(event["ts"]) + double(event["dur"]));
+        if (event["ph"] == "s") arrows[event["id"]].first = event;
+        if (event["ph"] == "f") arrows[event["id"]].second = event;
+      }
+      EXPECT_EQ(arrows.size(), needed);
+      auto inside = [&](const Json& event) {
+        const auto& list = slices[event["pid"]];
+        double at = event["ts"];
+        return std::any_of(list.begin(), list.end(),
+                           [&](const auto& s) { return s.first <= at && at < s.second; });
+      };
+      for (const auto& [id, ends] : arrows) {
+        ASSERT_TRUE(ends.first.is_object() && ends.second.is_object()) << id;
+        EXPECT_LE(double(ends.first["ts"]), double(ends.second["ts"]));
+        EXPECT_EQ(ends.second["bp"], "e");
+        EXPECT_TRUE(inside(ends.first)) << ends.first;
+        EXPECT_TRUE(inside(ends.second)) << ends.second;
+      }
+    }
+  }
+}
+
+TEST_F(Trace, HasNoArrowsWhereTheyAreNotWantedOrClocksContradictThem) {
+  Recording recording{.name = {}, .schedule = schedule(), .timeline = two_ranks()};
+  auto path = (folder_ / "trace.json").string();
+  auto count = [&](const TraceOptions& options) {
+    write_trace(recording, path, options);
+    auto trace = read(path);
+    return std::count_if(trace["traceEvents"].begin(), trace["traceEvents"].end(),
+                         [](const Json& event) { return event["ph"] == "s"; });
+  };
+  auto made = make_schedule(nested_step(2, 1, 2, false, false));
+  recording.schedule = made;
+  recording.timeline = simulate(made, Costs{});
+  EXPECT_EQ(count({}), 4);
+  EXPECT_EQ(count({.flows = false}), 0);
+  for (auto& slice : recording.timeline.rows[1].operators) slice.start -= 100, slice.end -= 100;
+  EXPECT_EQ(count({}), 2);  // the gradients to rank 0 alone
+}
+
+TEST_F(Trace, CountsTheBytesThatARankHolds) {
+  Recording recording{.name = {}, .schedule = schedule(), .timeline = two_ranks()};
+  recording.memory = {{{10, 12, 15}, {100, 300, 50}}};
+  recording.memory_limit = 400;
+  auto path = (folder_ / "trace.json").string();
+  write_trace(recording, path);
+  Json counted = Json::array();
+  auto trace = read(path);
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "C") counted.push_back({event["pid"], event["ts"], event["args"]});
+  EXPECT_EQ(
+      counted,
+      Json::parse(R"([[0, 0.0, {"bytes": 100.0, "free": 300.0}], [0, 2e6, {"bytes": 300.0, "free": 100.0}],
+                                     [0, 5e6, {"bytes": 50.0, "free": 350.0}]])"));
+}
+
+TEST_F(Trace, KeepsAnyName) {
+  auto step = nested_step(1, 1, 1, true, false);
+  for (const auto& name :
+       std::vector<std::string>{std::string("a\"b\\c\n\t\x01"), std::string("Bild \xC3\xA4 \xF0\x9F\x8D\x94"),
+                                std::string("\xff")}) {
+    step.modules[0].name = name;
+    Recording recording{.name = {}, .schedule = make_schedule(step), .timeline = {}};
+    recording.timeline = simulate(recording.schedule, Costs{.modules = {{1, 1}}});
+    auto path = (folder_ / "trace.json").string();
+    write_trace(recording, path);
+    bool found = false;
+    auto trace = read(path);
+    for (const auto& event : trace["traceEvents"])
+      if (event.contains("args") && event["args"].contains("module"))
+        found = found || event["args"]["module"] == (name == "\xff" ? "\xEF\xBF\xBD" : name);
+    EXPECT_TRUE(found) << name;
+  }
 }
 
 }  // namespace
