@@ -5,11 +5,14 @@
 
 #include "apps/bigmac/check_command.h"
 #include "apps/bigmac/compare_command.h"
+#include "apps/bigmac/draw_command.h"
 #include "apps/bigmac/estimate_command.h"
 #include "apps/bigmac/plan_command.h"
 #include "apps/bigmac/replay_command.h"
+#include "apps/bigmac/report_command.h"
 #include "apps/bigmac/schedule_command.h"
 #include "apps/bigmac/simulate_command.h"
+#include "apps/bigmac/view_command.h"
 #include "bigmac/command/console.h"
 #include "bigmac/command/help.h"
 #ifdef BIGMAC_RUNTIME
@@ -37,6 +40,8 @@ constexpr char kExamples[] =
     "  bigmac estimate workloads/models/qwen3-30b-a3b.json --tokens 8K\n"
     "  bigmac plan workloads/understanding.yaml --samples-per-gpu 8\n"
     "  bigmac compare workloads/small.yaml\n"
+    "  bigmac view runs/pp8 -o step.html\n"
+    "  bigmac draw schedule.csv --png schedule.png\n"
     "  bigmac train configs/emoji.yaml\n"
     "  bigmac schedule --help\n"
     "\n"
@@ -69,9 +74,12 @@ int main(int argc, char** argv) {
   bigmac::add_simulate_command(program);
   bigmac::add_check_command(program);
   bigmac::add_replay_command(program);
+  bigmac::add_report_command(program);
   bigmac::add_estimate_command(program);
   bigmac::add_plan_command(program);
   bigmac::add_compare_command(program);
+  bigmac::add_view_command(program);
+  bigmac::add_draw_command(program);
 #ifdef BIGMAC_RUNTIME
   bigmac::add_train_command(program);
   bigmac::add_sample_command(program);

@@ -14,6 +14,7 @@
 #include "bigmac/simulate/links.h"
 #include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
+#include "bigmac/view/page.h"
 
 namespace bigmac {
 namespace {
@@ -60,6 +61,7 @@ struct SimulateArguments {
   std::optional<int64_t> explain;  // waits a rank
   std::optional<std::string> trace;
   std::optional<std::string> picture;
+  std::optional<std::string> page;
 };
 
 std::string picture_title(const Schedule& schedule, const StepReport& report) {
@@ -112,6 +114,10 @@ void run(const SimulateArguments& arguments) {
   if (arguments.trace) write_trace(schedule, timeline, *arguments.trace, 1000);
   if (arguments.picture)
     write_file(*arguments.picture, to_svg(schedule, timeline, picture_title(schedule, step_report)));
+  if (arguments.page) {
+    auto title = picture_title(schedule, step_report);
+    write_file(*arguments.page, to_page({{.name = title, .schedule = schedule, .timeline = timeline}}));
+  }
   if (arguments.json) {
     write_stdout(json_text(schedule, costs, timeline, step_report, arguments.explain));
     return;
@@ -150,6 +156,8 @@ void add_simulate_command(CLI::App& program) {
   add_path(*command, "--trace", arguments->trace,
            "Write what every rank does when as Chrome trace events, a unit of time as a millisecond");
   add_path(*command, "--picture", arguments->picture, "Draw what every rank does when, as SVG");
+  add_path(*command, "--page", arguments->page,
+           "Write a page to look at it in a browser, as bigmac view does");
   command->footer(kExamples);
   command->callback([arguments] { run(*arguments); });
 }

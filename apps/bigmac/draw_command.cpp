@@ -1,0 +1,113 @@
+#include "apps/bigmac/draw_command.h"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "apps/bigmac/output_files.h"
+#include "apps/bigmac/recordings.h"
+#include "apps/bigmac/share_text.h"
+#include "bigmac/command/console.h"
+#include "bigmac/picture/raster.h"
+#include "bigmac/schedule/grid.h"
+#include "bigmac/timeline/picture.h"
+
+namespace bigmac {
+namespace {
+
+constexpr char kAbout[] =
+    "Draws a step without a browser: as SVG or PNG for papers and pages, or, with neither, its table as a "
+    "grid in the "
+    "terminal.\n"
+    "\n"
+    "FILE is a step that was measured, as `bigmac replay` reads it, or a table as `bigmac check` reads it, "
+    "which is "
+    "simulated. `bigmac view` makes a page of it to zoom into.";
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  bigmac draw out/emoji/trace.json --png step.png --path\n"
+    "  bigmac draw runs/pp8 --svg step.svg --from 0.2 --to 0.6\n"
+    "  bigmac draw schedule.csv --backbone 1,1.2,0.8 --svg schedule.svg\n"
+    "  bigmac draw schedule.csv";
+
+struct DrawArguments {
+  std::string file;
+  std::optional<std::string> svg, png;
+  PictureOptions picture;
+  bool titled = false;
+  double scale = 2;
+  RecordingOptions options;
+};
+
+void run(const DrawArguments& arguments) {
+  for (const auto& path : {arguments.svg, arguments.png})
+    if (path) check_writable(*path);
+  auto recording = read_recording(arguments.file, "", arguments.options);
+  if (!arguments.svg && !arguments.png) {
+    write_stdout(to_grid(recording.schedule, wants_colour(STDOUT_FILENO)) + "\n" +
+                 grid_legend(recording.schedule));
+    return;
+  }
+  auto picture = arguments.picture;
+  if (!arguments.titled) picture.title = recording.name;
+  auto svg = to_svg(recording, picture);
+  if (arguments.svg) {
+    write_file(*arguments.svg, svg);
+    write_stdout(concat("picture: ", *arguments.svg, "\n"));
+  }
+  if (arguments.png) {
+    write_file(*arguments.png, png_of(svg, arguments.scale));
+    write_stdout(concat("picture: ", *arguments.png, "\n"));
+  }
+}
+
+}  // namespace
+
+void add_draw_command(CLI::App& program) {
+  auto* command = program.add_subcommand("draw", kAbout);
+  auto arguments = std::make_shared<DrawArguments>();
+  auto* picture = &arguments->picture;
+  command->add_option("FILE", arguments->file, "A measured step or a table")->required();
+  add_path(*command, "--svg", arguments->svg, "Draw it as SVG");
+  add_path(*command, "--png", arguments->png, "Draw it as PNG");
+  command
+      ->add_option_function<std::string>(
+          "--title",
+          [arguments](const std::string& text) {
+            arguments->picture.title = text;
+            arguments->titled = true;
+          },
+          "What stands above it")
+      ->type_name("TEXT")
+      ->default_str("the file's name");
+  auto part = [&](const char* name, std::optional<double>& time, const char* help) {
+    auto take = [name, &time](const std::string& text) {
+      double value = 0;
+      if (!parse_number(text, value)) throw must_be(name, "a number, as 0.25", text);
+      time = value;
+    };
+    command->add_option_function<std::string>(name, take, help)->type_name("TIME");
+  };
+  part("--from", picture->from,
+       "Only what comes behind this, from the step's start (seconds where measured)");
+  part("--to", picture->to, "Only what comes before this");
+  add_switch(*command, "--path", picture->critical_path,
+             "Outline the operators that the step's end hangs on");
+  command
+      ->add_option_function<std::string>(
+          "--width",
+          [picture](const std::string& text) {
+            picture->width = double(parse_count("--width", text));
+            if (picture->width < 200 || picture->width > 20000)
+              throw must_be("--width", "from 200 to 20000", text);
+          },
+          "Of the picture, in pixels (of a PNG twice as many)")
+      ->type_name("N")
+      ->default_str("1200");
+  add_recording_options(*command, arguments->options);
+  command->footer(kExamples);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace bigmac

@@ -1,0 +1,118 @@
+#include "apps/bigmac/recordings.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "bigmac/formats/read_table.h"
+#include "bigmac/measured/measured_step.h"
+#include "bigmac/schedule/check.h"
+#include "bigmac/simulate/simulate.h"
+
+namespace bigmac {
+namespace {
+
+// The first bytes of a file; none of what cannot be opened, which its reader then says.
+std::string beginning_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(4096, '\0');
+  file.read(begin.data(), std::streamsize(begin.size()));
+  begin.resize(size_t(file.gcount()));
+  return begin;
+}
+
+bool is_table(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  auto begin = beginning_of(path);
+  std::string_view text = begin;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  auto at = text.find_first_not_of(" \t\r\n");
+  if (at == std::string_view::npos) return false;
+  char first = text[at];
+  if (first == '{') return text.find("\"bigmac_table\"") != std::string_view::npos;
+  return first == '#' || first == '(' || first == ',' || first == '"' || (first >= '0' && first <= '9') ||
+         text.starts_with("rank,");
+}
+
+Costs costs_of(const Step& step, const RecordingOptions& options) {
+  const auto& [forward, backward, weight] = options.backbone;
+  Costs costs{.forward = {forward}, .backward = {backward}, .latency = options.latency};
+  if (weight) costs.weight = {*weight};
+  for (const auto& module : step.modules) {
+    const auto& times = module.kind == Module::encoder ? options.encoder : options.generator;
+    costs.modules.push_back({times.forward, times.backward});
+  }
+  return costs;
+}
+
+std::string named(const std::string& name, const std::string& path) {
+  if (!name.empty()) return name;
+  auto file = std::filesystem::path(path).filename().string();
+  return file.empty() ? path : file;
+}
+
+Recording from_table(const std::string& path, const std::string& name, const RecordingOptions& options) {
+  Recording recording;
+  recording.name = concat(named(name, path), ", simulated");
+  recording.schedule = read_table(path).schedule;
+  if (auto problems = check(recording.schedule); !problems.empty())
+    throw InvalidInput(concat("'", path, "' holds no table that runs: ", problems.front(),
+                              problems.size() > 1 ? "; bigmac check has the rest" : ""));
+  auto costs = costs_of(recording.schedule.step, options);
+  recording.timeline = simulate(recording.schedule, costs);
+  recording.notes.emplace_back("simulated, messages taking no more than their latency");
+  return recording;
+}
+
+Recording from_measurement(const std::string& path, const std::string& name,
+                           const RecordingOptions& options) {
+  auto measurement = read_measured({path}, options.read);
+  const auto& step = options.iteration ? step_named(measurement, std::to_string(*options.iteration))
+                                       : typical_step(measurement);
+  Recording recording;
+  recording.name = named(name, path);
+  if (measurement.steps.size() > 1) recording.name += concat(", step ", step.name);
+  recording.schedule = step.schedule;
+  recording.timeline = step.timeline;
+  recording.measured = true;
+  recording.notes = measurement.notes;
+  if (measurement.steps.size() > 1 && !options.iteration)
+    recording.notes.push_back(concat("of ", measurement.steps.size(), " steps, the one of median length"));
+  return recording;
+}
+
+}  // namespace
+
+void add_recording_options(CLI::App& command, RecordingOptions& options) {
+  add_whole(
+      command, "--iteration", 0, [&options](int64_t number) { options.iteration = number; },
+      "Of measured steps, this one")
+      ->default_str("the one of median length");
+  add_whole(
+      command, "--measured-vpp", 1, [&options](int64_t chunks) { options.read.chunks = chunks; },
+      "V of the measured run, where its files do not say it")
+      ->default_str("1");
+  add_whole(
+      command, "--measured-group", 1, [&options](int64_t group) { options.read.group = group; },
+      "G of its interleaved order, likewise")
+      ->default_str("P");
+  add_whole(
+      command, "--measured-microbatches", 1,
+      [&options](int64_t microbatches) { options.read.microbatches = microbatches; },
+      "M of one step, where a trace holds several and its events do not say their microbatch");
+  add_work(command, "--backbone", options.backbone,
+           "Of tables: times of one chunk of the LLM on one microbatch")
+      ->default_str("1,2");
+  add_two_times(command, "--encoder", options.encoder,
+                "Of tables: times of the encoders on an item of size 1")
+      ->default_str("0.5,1");
+  add_two_times(command, "--generator", options.generator, "Of tables: times of the generators, likewise")
+      ->default_str("1,2");
+  add_time(command, "--latency", options.latency, "Of tables: time of a message between two ranks")
+      ->default_str("0");
+}
+
+Recording read_recording(const std::string& path, const std::string& name, const RecordingOptions& options) {
+  return is_table(path) ? from_table(path, name, options) : from_measurement(path, name, options);
+}
+
+}  // namespace bigmac

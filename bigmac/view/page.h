@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bigmac/timeline/recording.h"
+
+namespace bigmac {
+
+struct PageOptions {
+  std::string title;       // empty: the recordings' names
+  std::string controls{};  // HTML put behind the page's own script, trusted as it is: a part that makes
+                           // recordings itself hands them to window.bigmac.show (page/start.js)
+};
+
+// One HTML file that shows the recordings, one above the other on one axis of time; it needs nothing else,
+// nor a network. Throws InvalidInput where there is no recording or one without ranks.
+std::string to_page(const std::vector<Recording>& recordings, const PageOptions& options = {});
+
+}  // namespace bigmac
