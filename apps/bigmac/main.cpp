@@ -16,6 +16,7 @@
 #include "bigmac/command/console.h"
 #include "bigmac/command/help.h"
 #ifdef BIGMAC_RUNTIME
+#include "apps/bigmac/run_command.h"
 #include "apps/bigmac/sample_command.h"
 #include "apps/bigmac/train_command.h"
 #endif
@@ -81,6 +82,7 @@ int main(int argc, char** argv) {
   bigmac::add_view_command(program);
   bigmac::add_draw_command(program);
 #ifdef BIGMAC_RUNTIME
+  bigmac::add_run_command(program);
   bigmac::add_train_command(program);
   bigmac::add_sample_command(program);
 #endif
