@@ -8,6 +8,7 @@
 #include "bigmac/system/random.h"
 
 namespace bigmac {
+
 torch::ScalarType main_dtype(torch::ScalarType dtype) {
   return at::isFloatingType(dtype) && at::elementSize(dtype) < 4 ? torch::kFloat32 : dtype;
 }

@@ -18,6 +18,8 @@ namespace {
 std::vector<double> measure_parts(const System& system, const Batches& batches, TrainOptions options,
                                   Transport& world) {
   options.checkpoints.clear();
+  options.checkpoint_every = 0;
+  options.resume = false;
   Trainer trainer(system, batches, options, world);
   trainer.compute_gradients(0);
   auto before = trainer.part_seconds();

@@ -246,6 +246,10 @@ TEST(MeasuredSplit, LeavesASlowLayerAlone) {
   };
   EXPECT_EQ(cut_of(), (std::vector<int64_t>{0, 4, 8}));
   options.measured_split = true;
+  roles::TemporaryFolder folder;
+  options.checkpoints = folder.path();
+  options.checkpoint_every = 1;
+  options.resume = true;
   EXPECT_EQ(cut_of(), (std::vector<int64_t>{0, 2, 8}));  // the embedding and the first layer; the others
   options.cut.split = {3, 3};
   EXPECT_EQ(complaint(cut_of),
