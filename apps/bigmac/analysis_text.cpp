@@ -80,7 +80,8 @@ std::string help_text(const Analysis& analysis) {
   Column gains{"step", {}}, times{"ms", {}},
       what{"schedule, simulated with this step's mean costs", {}, true};
   for (const auto& suggestion : found.list) {
-    gains.cells.push_back(suggestion.saves_memory ? std::string("memory") : fmt::format("-{}", percent(suggestion.gain)));
+    gains.cells.push_back(suggestion.saves_memory ? std::string("memory")
+                                                  : fmt::format("-{}", percent(suggestion.gain)));
     times.cells.push_back(ms(suggestion.step));
     what.cells.push_back(suggestion.text + (suggestion.condition.empty() ? "" : "; " + suggestion.condition));
   }
