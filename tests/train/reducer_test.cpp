@@ -7,6 +7,7 @@ namespace {
 
 // What happens on a rank, in order.
 using Log = std::vector<std::string>;
+thread_local Log rank_log;  // of the rank whose thread it is
 
 // Writes down every sum over a group of two of more than a few elements.
 class LoggedGroup : public Group {
@@ -56,11 +57,10 @@ class LoggedTransport : public Transport {
 
 // The last chunk's gradients are summed over the replicas while the first one's are still being made.
 TEST(Reducer, StartsAChunksSumBehindItsLastBackwardAndBeforeTheOthers) {
-  thread_local Log log;
   auto system = small_system({.layers = 5, .vision = false, .on_first = [](torch::Tensor& hidden) {
                                 hidden = hidden.view_as(hidden);
                                 hidden.register_hook([](const torch::Tensor& gradient) {
-                                  log.push_back("backward of layer 0");
+                                  rank_log.push_back("backward of layer 0");
                                   return gradient;
                                 });
                               }});
@@ -68,15 +68,16 @@ TEST(Reducer, StartsAChunksSumBehindItsLastBackwardAndBeforeTheOthers) {
   std::mutex mutex;
   int checked = 0;
   run_threads(2, [&](Transport& world) {
-    LoggedTransport logged(world, log);
+    LoggedTransport logged(world, rank_log);
     Trainer trainer(system, always(samples), layout(1, 2, 2, 4), logged);
-    log.clear();
+    rank_log.clear();
     trainer.compute_gradients(0);
     int64_t first = 0, second = 0;
     for (const auto& parameter : trainer.model().parameters_of_chunk(0)) first += parameter.leaves[0].numel();
     for (const auto& parameter : trainer.model().parameters_of_chunk(1))
       second += parameter.leaves[0].numel();
     std::lock_guard lock(mutex);
+    const auto& log = rank_log;
     auto at = [&](const std::string& what) { return std::find(log.begin(), log.end(), what) - log.begin(); };
     auto backwards = std::count(log.begin(), log.end(), "backward of layer 0");
     auto last = log.rend() - std::find(log.rbegin(), log.rend(), "backward of layer 0") - 1;
