@@ -32,13 +32,17 @@ std::string lines_of(const TrainOptions& options, const System& system) {
   return text;
 }
 
-int find_other(Group& group, uint64_t number) {
+std::vector<int64_t> numbers_of(Group& group, int64_t number) {
   auto numbers = torch::zeros({group.size()}, torch::kInt64);
-  numbers[group.index()] = int64_t(number);
+  numbers[group.index()] = number;
   group.start_all_reduce(numbers)->wait();
-  const auto* all = numbers.data_ptr<int64_t>();
-  for (int i = 1; i < group.size(); ++i)
-    if (all[i] != all[0]) return group.ranks()[size_t(i)];
+  return {numbers.data_ptr<int64_t>(), numbers.data_ptr<int64_t>() + numbers.numel()};
+}
+
+int find_other(Group& group, uint64_t number) {
+  auto all = numbers_of(group, int64_t(number));
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i] != all[0]) return group.ranks()[i];
   return -1;
 }
 

@@ -1,4 +1,5 @@
 #include "bigmac/runtime/gather.h"
+#include "bigmac/train/alike.h"
 #include "bigmac/train/optimizer.h"
 #include "bigmac/train/reducer.h"
 #include "bigmac/train/trainer.h"
@@ -10,14 +11,11 @@ constexpr const char* kStates = "optimizer/";
 
 // File systems of several hosts may show a new folder on one of them before the others.
 void expect_same_step(Group& everyone, int64_t step) {
-  auto steps = torch::zeros({everyone.size()}, torch::kInt64);
-  steps[everyone.index()] = step;
-  everyone.start_all_reduce(steps)->wait();
-  for (int rank = 0; rank < everyone.size(); ++rank)
-    if (auto other = steps[rank].item<int64_t>(); other != steps[0].item<int64_t>())
-      throw Failure(concat("the newest checkpoint that rank ", rank, " sees is of step ", other,
-                           ", rank 0's is of step ", steps[0].item<int64_t>(),
-                           "; all ranks must see one file system"));
+  auto steps = numbers_of(everyone, step);
+  for (size_t rank = 0; rank < steps.size(); ++rank)
+    if (steps[rank] != steps[0])
+      throw Failure(concat("the newest checkpoint that rank ", rank, " sees is of step ", steps[rank],
+                           ", rank 0's is of step ", steps[0], "; all ranks must see one file system"));
 }
 
 }  // namespace

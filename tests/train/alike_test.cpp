@@ -10,15 +10,6 @@
 namespace bigmac::train {
 namespace {
 
-std::string complaint(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::vector<Values> four_samples() {
   return small_samples(std::vector<SampleShape>(4, {5, 3, {2}}));
 }
@@ -26,7 +17,7 @@ std::vector<Values> four_samples() {
 // What two ranks say of options of their own.
 std::string with_options(const std::function<void(TrainOptions&)>& change) {
   auto system = small_system();
-  return complaint([&] {
+  return thrown_by([&] {
     run_threads(2, [&](Transport& world) {
       auto options = layout(1, 1, 2, 2);
       if (world.rank() == 1) change(options);
@@ -58,7 +49,7 @@ TEST(Ranks, OfOneRunHaveTheSameOptions) {
 }
 
 TEST(Ranks, OfOneRunAreTheSameSystem) {
-  auto text = complaint([&] {
+  auto text = thrown_by([&] {
     auto six = small_system(), five = small_system({.layers = 5});
     run_threads(2, [&](Transport& world) {
       Trainer(world.rank() == 0 ? six : five, always({}), layout(1, 1, 2, 2), world);
@@ -73,7 +64,7 @@ TEST(Ranks, OfOneStepAreGivenTheSameSamples) {
   auto system = small_system();
   for (bool replicas : {false, true})
     for (int64_t labels : {2, 3}) {
-      auto text = complaint([&] {
+      auto text = thrown_by([&] {
         run_threads(2, [&](Transport& world) {
           auto samples = four_samples();
           if (world.rank() == 1 && labels == 2) samples.push_back(samples[0]);
@@ -94,13 +85,13 @@ TEST(Ranks, OfOneStepAreGivenTheSameSamples) {
 TEST(Trainer, RefusesToTrainNothing) {
   auto options = layout(2, 1, 1, 2);
   options.trained.freeze = {"*"};
-  auto text = complaint([&] { run_ranks(small_system(), four_samples(), options, [](Trainer&) {}); });
+  auto text = thrown_by([&] { run_ranks(small_system(), four_samples(), options, [](Trainer&) {}); });
   EXPECT_NE(text.find("[train] nothing is trained: every parameter is frozen"), std::string::npos) << text;
 }
 
 TEST(UserFunctions, SayWhereTheyThrow) {
   auto with = [&](const std::function<void(torch::Tensor&)>& look) {
-    return complaint([&] {
+    return thrown_by([&] {
       run_ranks(small_system({.on_first = look}), four_samples(), layout(1, 1, 2, 2), [](Trainer&) {});
     });
   };

@@ -13,15 +13,6 @@
 namespace bigmac::train {
 namespace {
 
-std::string complaint(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 System dropping() {
   return small_system(
       {.on_first = [](torch::Tensor& hidden) { hidden = torch::dropout(hidden, 0.5, true); }});
@@ -60,10 +51,10 @@ TEST(Dropout, IsTheSameInEveryRunCutAndRecomputationAndAnotherInEveryStep) {
 
 TEST(Dropout, OfARecomputedModuleIsRefusedWhereRanksShareAGenerator) {
   auto options = layout(2, 1, 1, 4);
-  EXPECT_EQ(complaint([&] { gradients_of(options); }), "no error");
+  EXPECT_EQ(thrown_by([&] { gradients_of(options); }), "no error");
   options.recompute = {"llm"};
   EXPECT_EQ(
-      complaint([&] { gradients_of(options); }),
+      thrown_by([&] { gradients_of(options); }),
       "rank 0: [system] recompute: random numbers were drawn while 'llm' ran (dropout?), and ranks that are "
       "threads share them, so that its recomputation would draw others; take ranks that are processes");
 }
@@ -111,7 +102,7 @@ TEST(Initialise, IsRefusedWhereRanksComeToOtherValues) {
     torch::NoGradGuard no_grad;
     if (prefix == "vision.") module.parameters()[0].fill_(++calls);
   });
-  auto text = complaint([&] { run_ranks(system, eight_samples(), layout(2, 1, 1, 4), [](Trainer&) {}); });
+  auto text = thrown_by([&] { run_ranks(system, eight_samples(), layout(2, 1, 1, 4), [](Trainer&) {}); });
   EXPECT_NE(text.find("[train] 'vision' starts with other values on rank 1 than on rank 0"),
             std::string::npos)
       << text;
@@ -220,7 +211,7 @@ TEST(SharedTensors, OfOneModuleAreOneParameterAndOfTwoAreRefused) {
                 x.loss("sum", head.forward(x["hidden"]).sum());
               });
     system.loss("sum", [](const Values&) { return 1.0; });
-    return complaint([&] {
+    return thrown_by([&] {
       auto got = run_in_threads(system, always({{{"tokens", {torch::arange(3)}}}}), layout(1, 1, 1, 1));
       EXPECT_TRUE(got.gradients.contains("llm.layers.0.first"));
       EXPECT_FALSE(got.gradients.contains("llm.layers.0.second"));
@@ -252,7 +243,7 @@ TEST(MeasuredSplit, LeavesASlowLayerAlone) {
   options.resume = true;
   EXPECT_EQ(cut_of(), (std::vector<int64_t>{0, 2, 8}));  // the embedding and the first layer; the others
   options.cut.split = {3, 3};
-  EXPECT_EQ(complaint(cut_of),
+  EXPECT_EQ(thrown_by(cut_of),
             "[train] a measured split finds the stages' layers; leave split and layout out");
 }
 

@@ -163,6 +163,16 @@ inline Batches always(std::vector<Values> samples) {
   return [samples = std::move(samples)](int64_t) { return samples; };
 }
 
+// What a call throws says; "no error" where it throws nothing.
+inline std::string thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 // What every rank holds of each parameter, copied.
 using Copies = std::map<std::string, Tensors>;
 class Collector {
