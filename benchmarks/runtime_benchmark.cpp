@@ -262,6 +262,65 @@ BENCHMARK(interface_overhead)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
+// A step of the demo's model with its events written, and without, in turn, on threads. `overhead` is the
+// median of the pairs' ratios.
+void profile_overhead(benchmark::State& state, bool memory) {
+  keep_pages();
+  auto config = emoji_config();
+  config.options.pp = state.range(0);
+  auto profiled = config.options;
+  profiled.profile = {.folder = (std::filesystem::temp_directory_path() / "bigmac-profile").string(),
+                      .memory = memory};
+  auto dataset = noise(config.encoder.picture);
+  auto system = demo::make_system(config);
+  auto batches = demo::make_batches(config, dataset);
+  std::vector<double> with, without, ratios;
+  using Counts = MemoryLedger::Counts;
+  auto counts = config.options.pp == 1 ? Counts::total : Counts::by_module;  // as train() does
+  auto ledger = memory ? std::make_shared<MemoryLedger>(counts) : nullptr;
+  for (auto _ : state) {
+    run_threads(int(config.options.pp), [&](Transport& transport) {
+      at::set_num_threads(1);
+      train::Trainer plain(system, batches, config.options, transport);
+      train::Trainer writing(system, batches, profiled, transport, ledger);
+      auto timed = [&](train::Trainer& trainer, int64_t step) {
+        double start = now();
+        trainer.train_step(step);
+        transport.barrier();
+        return now() - start;
+      };
+      for (int64_t step = 0; step < 21; ++step) {
+        auto& first = step % 2 ? plain : writing;
+        auto& second = step % 2 ? writing : plain;
+        double a = timed(first, step), b = timed(second, step);
+        if (step == 0 || transport.rank() != 0) continue;
+        with.push_back(step % 2 ? b : a);
+        without.push_back(step % 2 ? a : b);
+        ratios.push_back(with.back() / without.back());
+      }
+    });
+    state.SetIterationTime(median(with) * 20);
+  }
+  std::filesystem::remove_all(profiled.profile.folder);
+  state.counters["with_ms"] = median(with) * 1e3;
+  state.counters["without_ms"] = median(without) * 1e3;
+  state.counters["overhead"] = median(ratios);
+}
+BENCHMARK_CAPTURE(profile_overhead, times, false)
+    ->Name("overhead of the profile, times alone")
+    ->Arg(1)
+    ->Arg(4)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(profile_overhead, times and memory, true)
+    ->Name("overhead of the profile")
+    ->Arg(1)
+    ->Arg(4)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
 double steps_per_second_of_processes(int ranks, bool alone = false) {
   auto file = std::filesystem::temp_directory_path() / concat("bigmac-bench-", getpid());
   setenv(kFile, file.c_str(), 1);

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
+#include "bigmac/runtime/align_clocks.h"
 #include "bigmac/runtime/executor.h"
 #include "bigmac/runtime/gather.h"
 
 namespace bigmac {
+namespace {
+
+constexpr int kRounds = 16;
+
+}  // namespace
 
 std::vector<Timeline> emulate(const Schedule& schedule, const Emulation& emulation, Transport& transport,
                               int64_t steps) {
@@ -15,13 +21,16 @@ std::vector<Timeline> emulate(const Schedule& schedule, const Emulation& emulati
   EmulatedModel warm(schedule, idle, transport.rank());
   Executor executor(schedule, transport);
   executor.run(warm);
+  ClockAligner clocks;
+  clocks.exchange(transport, kRounds);
   std::vector<Timeline> timelines;
   for (int64_t step = 0; step < steps; ++step) {
     transport.barrier();
     double began = now();
     auto result = executor.run(model);
     double ended = now();
-    timelines.push_back(gather_timeline(transport, result.record, began, ended));
+    timelines.push_back(
+        gather_step(transport, {std::move(result.record), began, ended, clocks.fit()}).timeline);
   }
   return timelines;
 }

@@ -28,6 +28,18 @@ void keep_owed(std::vector<Bundle>& parts) {
     std::erase_if(part.tensors, [](const torch::Tensor& tensor) { return !tensor.requires_grad(); });
 }
 
+int64_t bytes_of(const Message& message) {
+  int64_t bytes = 0;
+  for (const auto& tensor : message.tensors) bytes += int64_t(tensor.nbytes());
+  return bytes;
+}
+
+RecorderOptions recorder_options(const ExecutorOptions& options, int rank) {
+  RecorderOptions recorder{.log = options.log};
+  if (options.ledger) recorder.held = [ledger = options.ledger, rank] { return ledger->live(rank); };
+  return recorder;
+}
+
 Tensors gradients_of(const Tensors& leaves) {
   Tensors gradients;
   for (const auto& leaf : leaves) gradients.push_back(leaf.grad());
@@ -42,7 +54,8 @@ Executor::Executor(const Schedule& schedule, Transport& transport, ExecutorOptio
       transport_(transport),
       options_(options),
       rank_(transport.rank()),
-      inbox_(plan_inbox(schedule, transport.rank())) {
+      inbox_(plan_inbox(schedule, transport.rank())),
+      recorder_(schedule, transport.rank(), recorder_options(options, transport.rank())) {
   if (transport.size() != schedule.ranks())
     throw InvalidInput(concat("[executor] the schedule is for ", schedule.ranks(),
                               " ranks, the transport has ", transport.size()));
@@ -68,9 +81,9 @@ StepResult Executor::run(Model& model) {
 
 void Executor::observe(int64_t position, const Operator& op, bool after) {
   if (!options_.observer) return;
-  double start = now();
+  double start = recorder_.begin(Activity::exchange);
   after ? options_.observer->after(position, op) : options_.observer->before(position, op);
-  recorder_.spent(Spent::transfer, -1, start, now());
+  recorder_.spent(Activity::exchange, -1, start);
 }
 
 void Executor::run_operator(Model& model, const Operator& op) {
@@ -92,9 +105,9 @@ void Executor::run_forward(Model& model, const Operator& op) {
       op.module == Module::backbone || schedule_.step.modules[schedule_.shares.list[op.index].module].trained;
   torch::AutoGradMode mode(trained);
   Kept kept{take_leaves(op), {}, {}};
-  double start = now();
+  double start = recorder_.begin(Activity::compute);
   compute(model, op, kept, false);
-  recorder_.computed(start, now());
+  recorder_.computed(start);
   if (kept.loss.defined()) backbone_losses_.push_back(kept.loss.detach());
   std::vector<Message> parts;
   for (const auto& values : kept.outputs) parts.push_back(message_of(values));
@@ -147,11 +160,12 @@ Operator Executor::forward_of(const Operator& backward) const {
 
 void Executor::run_generator(Model& model, const Operator& op) {
   auto inputs = take_leaves(op);
-  double start = now();
+  double start = recorder_.begin(Activity::compute);
   auto loss = model.generate(schedule_.shares.list[op.index].module, items_of(op), inputs);
   generator_losses_.push_back(loss.detach());
   if (loss.requires_grad()) loss.backward();
-  recorder_.computed(start, now());
+  loss.reset();
+  recorder_.computed(start);
   give_gradients(op, inputs, gradients_of(owed_of(inputs)));
 }
 
@@ -162,7 +176,7 @@ void Executor::run_backward(Model& model, const Operator& op) {
   Tensors gradients;
   for (auto& part : take(op))
     for (auto& gradient : part.tensors) gradients.push_back(gradient.to(options_.device));
-  double start = now();
+  double start = recorder_.begin(Activity::compute);
   if (recomputes(model, op)) {
     compute(model, forward, kept, true);
     keep_owed(kept.outputs);
@@ -185,15 +199,20 @@ void Executor::run_backward(Model& model, const Operator& op) {
     if (!roots.empty()) torch::autograd::backward(roots, gradients);
     input_gradients = gradients_of(leaves);
   }
-  recorder_.computed(start, now());
+  // What the forward kept is let go within the operator's time.
+  roots.clear();
+  gradients.clear();
+  kept.outputs.clear();
+  kept.loss.reset();
+  recorder_.computed(start);
   give_gradients(op, kept.inputs, input_gradients);
 }
 
 void Executor::run_weights(const Operator& op) {
   auto node = owed_.extract(routes_.dependencies().of(rank_, op));
-  double start = now();
+  double start = recorder_.begin(Activity::compute);
   node.mapped().run();
-  recorder_.computed(start, now());
+  recorder_.computed(start);
 }
 
 std::vector<ModelItem> Executor::items_of(const Operator& op) const {
@@ -244,11 +263,11 @@ std::vector<Bundle> Executor::take_leaves(const Operator& op) {
 
 // The next message from a rank, laid out by its parts.
 void Executor::receive(int from) {
-  double start = now();
-  bool there = transport_.has_message(from);
+  auto activity = transport_.has_message(from) ? Activity::receive : Activity::wait;
+  double start = recorder_.begin(activity, from);
   auto sender = routes_.dependencies().at(inbox_.from[from].at(received_[from]++));
   auto message = transport_.receive(from);
-  recorder_.spent(there ? Spent::transfer : Spent::wait, from, start, now());
+  recorder_.spent(activity, from, start, bytes_of(message));
   auto outputs = routes_.outputs(from, sender.op);
   if (!routes_.is_item(outputs.at(0))) {
     arrived_.emplace(outputs[0].key, std::move(message));
@@ -271,10 +290,12 @@ void Executor::give(const Operator& op, std::vector<Message> parts) {
   }
   for (int to = 0; to < int(by_rank.size()); ++to) {
     if (by_rank[to].empty()) continue;
-    double start = now();
+    double start = recorder_.begin(Activity::send, to);
     bool of_items = routes_.is_item(outputs[0]);
-    transport_.send(to, of_items ? join(std::move(by_rank[to])) : std::move(by_rank[to][0]));
-    recorder_.spent(Spent::transfer, to, start, now());
+    auto message = of_items ? join(std::move(by_rank[to])) : std::move(by_rank[to][0]);
+    auto bytes = bytes_of(message);
+    transport_.send(to, std::move(message));
+    recorder_.spent(Activity::send, to, start, bytes);
   }
 }
 

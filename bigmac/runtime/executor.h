@@ -16,13 +16,14 @@ struct ExecutorOptions {
   torch::Device device = torch::kCPU;
   MemoryLedger* ledger = nullptr;   // counts bytes by module, if given
   RowObserver* observer = nullptr;  // what it takes is counted as transfer
+  EventLog* log = nullptr;          // where what happens is written at once, if anywhere
 };
 
 // This rank's share of one step.
 struct StepResult {
   double backbone_loss = 0;
   double generator_loss = 0;  // of all generators
-  Timeline::Row record;
+  RowRecord record;           // its memory is empty without a ledger
 };
 
 // Walks its row of the table, operator by operator: takes inputs from messages, runs the model under

@@ -22,19 +22,47 @@ std::vector<Item> items_of(const torch::Tensor& bytes) {
   return items;
 }
 
+void to_reference(const ClockFit& clock, Timeline::Row& row, MemoryCurve& memory) {
+  auto shift = [&clock](auto& spans) {
+    for (auto& span : spans) {
+      span.start = clock.to_reference(span.start);
+      span.end = clock.to_reference(span.end);
+    }
+  };
+  shift(row.operators);
+  shift(row.intervals);
+  for (double& time : memory.times) time = clock.to_reference(time);
+}
+
 }  // namespace
 
-Timeline gather_timeline(Transport& transport, const Timeline::Row& row, double start, double end) {
-  Message own{{bytes_of(row.operators), bytes_of(row.intervals), bytes_of(std::vector<double>{start, end})},
-              {false, false, false}};
-  Timeline timeline{.start = start, .end = end, .rows = {}};
+MeasuredRanks gather_step(Transport& transport, const RankStep& step) {
+  const auto& [row, memory] = step.record;
+  Message own{
+      {bytes_of(row.operators), bytes_of(row.intervals), bytes_of(memory.times), bytes_of(memory.bytes),
+       bytes_of(std::vector<double>{step.began, step.ended}), bytes_of(std::vector{step.clock})},
+      std::vector<bool>(6, false)};
+  MeasuredRanks ranks;
+  bool first = true, any_memory = false;
   for (const auto& message : all_gather(transport, own)) {
-    timeline.rows.push_back({items_of<Slice>(message.tensors[0]), items_of<Interval>(message.tensors[1])});
-    auto times = items_of<double>(message.tensors[2]);
-    timeline.start = std::min(timeline.start, times[0]);
-    timeline.end = std::max(timeline.end, times[1]);
+    const auto& tensors = message.tensors;
+    auto clock = items_of<ClockFit>(tensors[5]).at(0);
+    Timeline::Row of_rank{items_of<Slice>(tensors[0]), items_of<Interval>(tensors[1])};
+    MemoryCurve curve{items_of<double>(tensors[2]), items_of<double>(tensors[3])};
+    auto ends = items_of<double>(tensors[4]);
+    to_reference(clock, of_rank, curve);
+    for (double& time : ends) time = clock.to_reference(time);
+    auto& [start, end, rows] = ranks.timeline;
+    start = first ? ends[0] : std::min(start, ends[0]);
+    end = first ? ends[1] : std::max(end, ends[1]);
+    first = false;
+    rows.push_back(std::move(of_rank));
+    any_memory = any_memory || !curve.times.empty();
+    ranks.memory.push_back(std::move(curve));
+    ranks.clock_error = std::max(ranks.clock_error, clock.error);
   }
-  return timeline;
+  if (!any_memory) ranks.memory.clear();
+  return ranks;
 }
 
 std::map<std::string, torch::Tensor> gather_named(

@@ -1,5 +1,6 @@
 #include "bigmac/runtime/gloo_transport.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -134,7 +135,11 @@ class GlooTransport : public Transport {
       std::lock_guard lock(lane.mutex);
       lane.posted += count;
     }
-    if (!lane.thread.joinable()) lane.thread = std::thread([this, peer] { receive_all(peer); });
+    if (!lane.thread.joinable())
+      lane.thread = std::thread([this, peer, state = at::ThreadLocalState()] {
+        at::ThreadLocalStateGuard as_here(state);  // what it allocates is seen by whoever watches this thread
+        receive_all(peer);
+      });
     lane.changed.notify_all();
   }
 

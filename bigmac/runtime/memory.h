@@ -1,12 +1,13 @@
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 
 #include "bigmac/schedule/operator.h"
 
@@ -14,14 +15,19 @@ namespace bigmac {
 
 // Counts the bytes that libtorch's allocators hand out, by the rank and module whose operator asked for them,
 // until they are freed, on whichever rank's thread that is. Bytes a thread allocates outside an operator are
-// not counted.
+// not counted. Finding out whose the bytes are that are freed takes time; where all ranks that are watched
+// are one, `total` only counts what they allocate, in operators or not, and free.
 class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
  public:
+  enum class Counts { by_module, total };
+  explicit MemoryLedger(Counts counts = Counts::by_module) : counts_what_(counts) {}
+
   struct Bytes {
     int64_t live = 0;
     int64_t peak = 0;
   };
   Bytes bytes(int rank, Module module) const;
+  int64_t live(int rank) const;  // of all modules; of all ranks where the total is counted
   void reset_peaks();
 
   // While it lives, this thread's allocations and frees are reported to the ledger. What was counted should
@@ -48,14 +54,28 @@ class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
   void report(void* pointer, int64_t bytes);
 
  private:
-  using Key = std::pair<int, Module>;
-  struct Block {
-    Key key;
-    int64_t bytes;
+  struct Count {
+    std::atomic<int64_t> live{0}, peak{0};
   };
+  struct Block {
+    Count* count = nullptr;
+    int64_t bytes = 0;
+  };
+  // Blocks by their address, in parts with a lock each: ranks that are threads allocate at the same time.
+  struct Part {
+    std::mutex mutex;
+    ska::flat_hash_map<void*, Block> blocks;
+  };
+  static constexpr size_t kParts = 64;
+
+  Count& count_of(int rank, Module module);
+  Part& part_of(void* pointer);
+
+  const Counts counts_what_;
+  std::atomic<int64_t> total_{0};
   mutable std::mutex mutex_;
-  std::map<Key, Bytes> bytes_;
-  std::unordered_map<void*, Block> blocks_;
+  std::map<std::pair<int, Module>, Count> counts_;
+  std::array<Part, kParts> parts_;
 };
 
 }  // namespace bigmac

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace bigmac {
 namespace {
@@ -9,13 +10,30 @@ namespace {
 // Clocks of machines drift apart by less, seconds a second.
 constexpr double kMostDrift = 5e-4;
 
-struct Point {
-  double time = 0, offset = 0, error = 0;
+// An offset lies between these, since messages arrive after they were sent.
+struct Bounds {
+  double time = 0, least = 0, most = 0;
+
+  double offset() const { return (most + least) / 2; }
+  double error() const { return (most - least) / 2; }
 };
 
-Point point_of(const ClockProbe& probe) {
-  double most = probe.arrived - probe.sent, least = probe.answered - probe.back;
-  return {(probe.sent + probe.back) / 2, (most + least) / 2, probe.round_trip() / 2};
+Bounds bounds_of(const ClockProbe& probe) {
+  return {(probe.sent + probe.back) / 2, probe.answered - probe.back, probe.arrived - probe.sent};
+}
+
+// Those of the shortest round trip, as far as the others, each so much wider as the clocks may have drifted
+// since, do not narrow them: its message there and its answer need not both have been the fastest.
+Bounds narrowed(const std::vector<Bounds>& all) {
+  auto best = *std::min_element(all.begin(), all.end(),
+                                [](const auto& a, const auto& b) { return a.error() < b.error(); });
+  auto narrow = best;
+  for (const auto& bounds : all) {
+    double drifted = kMostDrift * std::abs(bounds.time - best.time);
+    narrow.least = std::max(narrow.least, bounds.least - drifted);
+    narrow.most = std::min(narrow.most, bounds.most + drifted);
+  }
+  return narrow.least <= narrow.most ? narrow : best;
 }
 
 }  // namespace
@@ -25,22 +43,18 @@ ClockFit fit_clock(std::span<const ClockProbe> probes) {
   auto [first, last] = std::minmax_element(probes.begin(), probes.end(),
                                            [](const auto& a, const auto& b) { return a.sent < b.sent; });
   double middle = (first->sent + last->sent) / 2;
-  auto best = [&](bool late) {
-    const ClockProbe* found = nullptr;
-    for (const auto& probe : probes)
-      if ((probe.sent > middle) == late && (!found || probe.round_trip() < found->round_trip()))
-        found = &probe;
-    return found;
-  };
-  const auto *early = best(false), *late = best(true);
-  auto a = point_of(*early);
-  if (!late) return {a.time, a.offset, 0, a.error};
-  auto b = point_of(*late);
-  double drift = (b.offset - a.offset) / (b.time - a.time), unsure = (a.error + b.error) / (b.time - a.time);
+  std::vector<Bounds> early, late;
+  for (const auto& probe : probes) (probe.sent > middle ? late : early).push_back(bounds_of(probe));
+  auto a = narrowed(early);
+  if (late.empty()) return {a.time, a.offset(), 0, a.error()};
+  auto b = narrowed(late);
+  double drift = (b.offset() - a.offset()) / (b.time - a.time);
+  double unsure = (a.error() + b.error()) / (b.time - a.time);
   if (unsure < kMostDrift && std::abs(drift) < kMostDrift)
-    return {a.time, a.offset, drift, std::max(a.error, b.error)};
-  const auto& better = a.error <= b.error ? a : b;
-  return {better.time, better.offset, 0, better.error};
+    return {a.time, a.offset(), drift, std::max(a.error(), b.error())};
+  early.insert(early.end(), late.begin(), late.end());
+  auto all = narrowed(early);
+  return {all.time, all.offset(), 0, all.error()};
 }
 
 }  // namespace bigmac

@@ -27,10 +27,10 @@ struct ClockFit {
   double to_reference(double other) const { return at + (other - offset - at) / (1 + drift); }
 };
 
-// A message arrives after it was sent, so every probe bounds the offset from both sides, those with the
-// shortest round trip most closely. The best of the earlier and of the later half of the time that the probes
-// cover give the line; where they are too close in time to tell a drift from their errors, it is none.
-// Without probes the clocks are taken for one.
+// A message arrives after it was sent, so every probe bounds the offset from both sides; together they bound
+// it more closely than the best of them. The earlier and the later half of the time that the probes cover
+// give the line; where they are too close in time to tell a drift from their errors, it is none. Without
+// probes the clocks are taken for one.
 ClockFit fit_clock(std::span<const ClockProbe> probes);
 
 }  // namespace bigmac

@@ -1,6 +1,8 @@
 #include "bigmac/timeline/mean_costs.h"
 
 #include <algorithm>
+#include <bit>
+#include <unordered_map>
 
 namespace bigmac {
 namespace {
@@ -52,6 +54,20 @@ Costs mean_costs(const Schedule& schedule, const Timeline& timeline) {
   }
   for (const auto& means : modules) costs.modules.push_back({means.forward.value(), means.backward.value()});
   return costs;
+}
+
+Timeline with_transfers(const Timeline& timeline) {
+  Timeline longer{timeline.start, timeline.end, {}};
+  auto key = [](const Operator& op) { return std::bit_cast<uint64_t>(op); };
+  for (const auto& row : timeline.rows) {
+    std::unordered_map<uint64_t, double> moved;
+    for (const auto& interval : row.intervals)
+      if (interval.spent == Spent::transfer) moved[key(interval.op)] += interval.end - interval.start;
+    auto& slices = longer.rows.emplace_back().operators = row.operators;
+    for (auto& slice : slices)
+      if (auto found = moved.find(key(slice.op)); found != moved.end()) slice.end += found->second;
+  }
+  return longer;
 }
 
 }  // namespace bigmac

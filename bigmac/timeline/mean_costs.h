@@ -10,4 +10,9 @@ namespace bigmac {
 // operator; all of it counts as forward.
 Costs mean_costs(const Schedule& schedule, const Timeline& timeline);
 
+// The same operators, each as much longer as its rank moved bytes for it: messages packed and taken,
+// parameters gathered, gradients reduced. Costs made of these hold that work. What is no operator's own time,
+// waiting, is left out, and starts stay.
+Timeline with_transfers(const Timeline& timeline);
+
 }  // namespace bigmac

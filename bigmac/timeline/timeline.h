@@ -28,6 +28,8 @@ struct Interval {
   Operator op;    // the operator the time was spent for
   double start = 0;
   double end = 0;
+  int64_t bytes = 0;   // of the message; 0: not known
+  bool sends = false;  // of a transfer: it left this rank
 };
 
 // What happened, or would happen, in one step: simulated or measured, in one unit of time (seconds if

@@ -20,6 +20,7 @@ std::string lines_of(const TrainOptions& options, const System& system) {
   TrainOptions same = options;
   same.device = TrainOptions{}.device;
   same.threads_per_rank = TrainOptions{}.threads_per_rank;
+  if (!same.profile.folder.empty()) same.profile.folder = "a folder";
   std::string text = to_yaml(same);
   for (double cost : options.cut.costs) text += concat("cost ", cost, "\n");
   for (const auto& module : system.modules())

@@ -163,6 +163,23 @@ void TrainArguments::add_to(CLI::App& command) {
   command.add_flag_callback(
       "--resume", [change] { change([](TrainOptions& o) { o.resume = true; }); },
       "Go on from the newest checkpoint there, if there is one");
+  command
+      .add_option_function<std::string>(
+          "--profile",
+          [change](const std::string& text) { change([=](TrainOptions& o) { o.profile.folder = text; }); },
+          "Where each rank writes what it does while it does it, for bigmac view and report; what it did "
+          "last is there after a crash too")
+      ->type_name("FOLDER");
+  add_whole(
+      command, "--profile-every", 1,
+      [change](int64_t steps) { change([=](TrainOptions& o) { o.profile.every = steps; }); },
+      "Steps of which one is written down")
+      ->type_name("N");
+  add_whole(
+      command, "--profile-keep", 1,
+      [change](int64_t steps) { change([=](TrainOptions& o) { o.profile.keep = steps; }); },
+      "Of these steps the last so many are kept")
+      ->type_name("N");
 }
 
 void TrainArguments::apply(TrainOptions& options) const {

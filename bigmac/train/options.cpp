@@ -40,6 +40,8 @@ void check_counts_of(const TrainOptions& o) {
     throw InvalidInput("[train] checkpoints every some steps need a folder (checkpoints.folder)");
   at_least("checkpoints.every", double(o.checkpoint_every), 0);
   at_least("checkpoints.keep", double(o.keep_checkpoints), 0);
+  at_least("profile.every", double(o.profile.every), 1);
+  at_least("profile.keep", double(o.profile.keep), 1);
   at_least("optimizer.learning_rate", o.optimizer.learning_rate, 0);
   at_least("optimizer.final_learning_rate", o.optimizer.final_learning_rate, 0);
   at_least("optimizer.warmup_steps", double(o.optimizer.warmup_steps), 0);

@@ -22,6 +22,18 @@ enum class Order { as_is, balanced };
 Order order_from_name(const std::string& text);
 std::string name(Order order);
 
+// Where ranks write down what they do (bigmac/profile/event_log.h).
+struct ProfileOptions {
+  std::string folder{};  // none: nothing is written; of several replicas, each has a folder in it
+  int64_t every = 1;     // steps
+  int64_t keep = 4;      // the last so many of these steps
+  // Whether to count the bytes that ranks hold. None: where ranks are processes, which costs nothing; of
+  // threads, who must find out whose bytes they are, it takes some hundredths of a step.
+  std::optional<bool> memory{};
+
+  bool covers(int64_t step) const { return !folder.empty() && step % every == 0; }
+};
+
 // How a system is trained: everything that is not the system or its data.
 struct TrainOptions {
   int64_t pp = 1;            // pipeline ranks
@@ -53,6 +65,8 @@ struct TrainOptions {
   int64_t checkpoint_every = 0;  // steps; 0: at the end alone
   int64_t keep_checkpoints = 2;
   bool resume = false;  // from the newest in the folder, if there is one
+
+  ProfileOptions profile{};
 
   int64_t ranks() const { return pp * dp; }
 };

@@ -16,6 +16,7 @@ namespace bigmac::train {
 //   freeze, train: [patterns of parameters' names]
 //   optimizer: {learning_rate, warmup_steps, final_learning_rate, weight_decay, beta1, beta2, eps, clip_norm}
 //   checkpoints: {folder, every, keep, resume}
+//   profile: {folder, every, keep, memory}
 //   steps, seed, device, dtype
 //
 // File: YamlReader or YamlWriter.
@@ -83,6 +84,12 @@ void describe(File& file, TrainOptions& o) {
     s.field("every", o.checkpoint_every);
     s.field("keep", o.keep_checkpoints);
     s.field("resume", o.resume);
+  });
+  file.section("profile", [&](auto& s) {
+    if (std::is_same_v<File, YamlReader> || !o.profile.folder.empty()) s.field("folder", o.profile.folder);
+    s.field("every", o.profile.every);
+    s.field("keep", o.profile.keep);
+    s.field("memory", o.profile.memory);
   });
   file.field("steps", o.steps);
   file.field("seed", o.seed);

@@ -20,6 +20,7 @@ std::vector<double> measure_parts(const System& system, const Batches& batches, 
   options.checkpoints.clear();
   options.checkpoint_every = 0;
   options.resume = false;
+  options.profile.folder.clear();
   Trainer trainer(system, batches, options, world);
   trainer.compute_gradients(0);
   auto before = trainer.part_seconds();
@@ -55,14 +56,23 @@ void run_steps(Trainer& trainer, const TrainOptions& options, const Reports& rep
   world.barrier();
 }
 
+// Of one replica's ranks of this process: what one allocates another may free.
+std::shared_ptr<MemoryLedger> ledger_for(const TrainOptions& options, bool alone) {
+  if (options.profile.folder.empty() || !options.profile.memory.value_or(alone)) return nullptr;
+  using Counts = MemoryLedger::Counts;
+  return std::make_shared<MemoryLedger>(alone ? Counts::total : Counts::by_module);
+}
+
 void run_rank(const System& system, const Batches& batches, TrainOptions options, const Reports& reports,
-              Transport& world) {
+              Transport& world, const std::shared_ptr<MemoryLedger>& ledger) {
   at::set_num_threads(int(options.threads_per_rank));
+  std::optional<MemoryLedger::Watch> watch;
+  if (ledger) watch.emplace(ledger);
   if (options.measured_split) {
     options.cut.costs = measure_parts(system, batches, options, world);
     options.measured_split = false;
   }
-  Trainer trainer(system, batches, options, world);
+  Trainer trainer(system, batches, options, world, ledger);
   // The others are told at once, not when what this rank saves in the background has been written.
   try {
     run_steps(trainer, options, reports, world);
@@ -110,7 +120,7 @@ void train(const System& system, const Batches& batches, TrainOptions options, c
   if (environment && environment->size > 1) {
     auto transport = connect_gloo(*environment);
     try {
-      run_rank(system, batches, options, reports, *transport);
+      run_rank(system, batches, options, reports, *transport, ledger_for(options, true));
     } catch (const RankFailure&) {
       throw;
     } catch (const std::exception& error) {
@@ -126,10 +136,13 @@ void train(const System& system, const Batches& batches, TrainOptions options, c
   // What a rank finds wrong with the input is told as that, not as its failure.
   std::mutex mutex;
   std::optional<std::string> wrong;
+  std::vector<std::shared_ptr<MemoryLedger>> ledgers;
+  for (int64_t replica = 0; replica < options.dp; ++replica)
+    ledgers.push_back(ledger_for(options, options.ranks() == 1));
   try {
     run_threads(int(options.ranks()), [&](Transport& world) {
       try {
-        run_rank(system, batches, options, reports, world);
+        run_rank(system, batches, options, reports, world, ledgers[size_t(world.rank() / options.pp)]);
       } catch (const InvalidInput& error) {
         std::lock_guard lock(mutex);
         if (!wrong) wrong = error.what();

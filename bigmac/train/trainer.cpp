@@ -98,6 +98,9 @@ Trainer::Trainer(const System& system, Batches batches, const TrainOptions& opti
   stage_elements_ = std::max(1.0, backbone.item<double>() / double(options_.dp * step.stages()));
   make_units();
   optimizer_ = std::make_unique<Optimizer>(options_.optimizer, units_);
+  for (size_t n = 0; n < step.modules.size(); ++n)
+    if (step.modules[n].kind == Module::encoder) step.modules[n].trained = model_->is_trained(int(n));
+  profiler_ = std::make_unique<Profiler>(options_.profile, step, *pipeline_, replica, options_.dp);
   if (!options_.checkpoints.empty())
     writer_ = std::make_unique<CheckpointWriter>(
         CheckpointOptions{options_.checkpoints, options_.keep_checkpoints, draw_together(*everyone_)},
@@ -205,7 +208,16 @@ Costs Trainer::nominal_costs(const Batch& batch) const {
   return costs;
 }
 
+// Of a whole step: what is freed unwatched counts on, and libtorch warns of what it frees and did not see
+// allocated.
+std::unique_ptr<MemoryLedger::Watch> Trainer::watch_memory() const {
+  return ledger_ ? std::make_unique<MemoryLedger::Watch>(ledger_) : nullptr;
+}
+
 StepFigures Trainer::compute_gradients(int64_t step) {
+  auto watch = watch_memory();
+  step_ = step;
+  profiler_->begin(step);
   Batch batch(system_, batches_(step), options_.microbatches, options_.dp, world_.rank() / options_.pp);
   if (int other = find_other(*everyone_, batch.digest()); other >= 0)
     throw InvalidInput(concat("[train] step ", step, ": rank ", other, " is given other samples than rank 0",
@@ -219,48 +231,50 @@ StepFigures Trainer::compute_gradients(int64_t step) {
   if (options_.order == Order::balanced) declared = reordered(declared, balanced_order(declared, nominal));
   schedule_ = make_schedule(declared, nominal);
   model_->bind(batch, step);
-  std::optional<MemoryLedger::Watch> watch;
-  if (ledger_) watch.emplace(ledger_);
   reducer_->begin(schedule_, pipeline_->rank());
+  Executor executor(schedule_, *pipeline_,
+                    {.device = model_->options().precision.device,
+                     .ledger = ledger_.get(),
+                     .observer = reducer_.get(),
+                     .log = profiler_->log()});
   world_.barrier();
-  began_ = now();
-  Executor executor(
-      schedule_, *pipeline_,
-      {.device = model_->options().precision.device, .ledger = ledger_.get(), .observer = reducer_.get()});
+  profiler_->start();
   auto result = executor.run(*model_);
   double ran = now();
   reducer_->finish();
   auto sums = torch::tensor(model_->losses(), torch::kFloat64);
-  auto given = torch::tensor(model_->losses_given(), torch::kInt64);
-  everyone_->start_all_reduce(sums)->wait();
-  everyone_->start_all_reduce(given)->wait();
-  ended_ = now();
+  auto given = torch::tensor(model_->losses_given(), torch::kFloat64);
+  auto both = torch::cat({sums, given});
+  everyone_->start_all_reduce(both)->wait();
+  sums = both.slice(0, 0, sums.numel());
+  given = both.slice(0, sums.numel());
+  profiler_->end(std::move(result.record), schedule_, ran);
   auto is_generator = [&](const std::string& loss) {
     return std::any_of(system_.modules().begin(), system_.modules().end(),
                        [&](const auto& m) { return m.name == loss; });
   };
   for (size_t i = 0; i < system_.losses().size(); ++i)
-    if (!is_generator(system_.losses()[i].name) && given[int64_t(i)].item<int64_t>() == 0 &&
+    if (!is_generator(system_.losses()[i].name) && given[int64_t(i)].item<double>() == 0 &&
         batch.scale(i) > 0)
       throw InvalidInput(concat("[train] step ", step, ": nothing gave the loss '", system_.losses()[i].name,
                                 "', though its samples count for it; give its sum, or 0: x.loss(\"",
                                 system_.losses()[i].name, "\", sum)"));
-  record_ = std::move(result.record);
-  record_.intervals.push_back({Spent::transfer, -1, schedule_.row(pipeline_->rank()).back(), ran, ended_});
   StepFigures figures;
   figures.step = step;
   for (size_t i = 0; i < system_.losses().size(); ++i) {
     figures.losses.emplace_back(system_.losses()[i].name, sums[int64_t(i)].item<double>());
     figures.loss += figures.losses.back().second;
   }
-  figures.seconds = ended_ - began_;
+  figures.seconds = profiler_->seconds();
   figures.samples = batch.samples();
   return figures;
 }
 
 StepFigures Trainer::train_step(int64_t step) {
+  auto watch = watch_memory();
   double start = now();
   auto figures = compute_gradients(step);
+  profiler_->begin_update();
   torch::NoGradGuard no_grad;
   auto squares = torch::zeros({1}, torch::kFloat64);
   for (const auto& unit : units_)
@@ -278,13 +292,24 @@ StepFigures Trainer::train_step(int64_t step) {
         segment.gradient.detach().mul_(most / (figures.gradient_norm + 1e-6));
   optimizer_->step(figures.learning_rate);
   for (const auto& unit : units_) unit->publish();
+  profiler_->end_update();
   figures.seconds = now() - start;
   return figures;
 }
 
-Timeline Trainer::timeline() {
-  auto timeline = gather_timeline(*pipeline_, record_, began_, ended_);
-  return world_.rank() < options_.pp ? timeline : Timeline{};
+Recording Trainer::recording() {
+  auto ranks = profiler_->gather();
+  Recording recording;
+  recording.name = concat("step ", step_);
+  recording.schedule = schedule_;
+  recording.measured = true;
+  if (world_.rank() >= options_.pp) return recording;
+  recording.timeline = std::move(ranks.timeline);
+  recording.memory = std::move(ranks.memory);
+  if (ranks.clock_error > 0)
+    recording.notes.push_back(
+        concat("clocks of ranks are aligned to within ", std::lround(ranks.clock_error * 1e6), " us"));
+  return recording;
 }
 
 int64_t Trainer::held_bytes() const {

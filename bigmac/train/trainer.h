@@ -9,6 +9,7 @@
 #include "bigmac/train/checkpoint.h"
 #include "bigmac/train/options.h"
 #include "bigmac/train/parameter_unit.h"
+#include "bigmac/train/profiler.h"
 
 namespace bigmac::train {
 
@@ -47,9 +48,9 @@ class Trainer {
 
   // Of the last step, in this rank's pipeline.
   const Schedule& schedule() const { return schedule_; }
-  // The last step's timeline of the first replica's pipeline, on all of its ranks; empty elsewhere. All ranks
+  // The last step of the first replica's pipeline, on all of its ranks; without rows elsewhere. All ranks
   // call it together.
-  Timeline timeline();
+  Recording recording();
 
   SystemModel& model() { return *model_; }
   int rank() const { return world_.rank(); }
@@ -82,6 +83,7 @@ class Trainer {
   void check_patterns();
   void check_trained();
   void make_units();
+  std::unique_ptr<MemoryLedger::Watch> watch_memory() const;
   Costs nominal_costs(const Batch& batch) const;
 
   const System& system_;
@@ -103,8 +105,8 @@ class Trainer {
   };
   std::unique_ptr<CheckpointWriter> writer_;
   Schedule schedule_;
-  Timeline::Row record_;
-  double began_ = 0, ended_ = 0;
+  int64_t step_ = -1;  // the last
+  std::unique_ptr<Profiler> profiler_;
   double stage_elements_ = 1;  // parameters of a mean stage of the backbone
 };
 

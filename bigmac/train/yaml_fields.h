@@ -19,6 +19,11 @@ class YamlReader {
   void field(const char* key, Value& value) {
     section_.read(key, value);
   }
+  template <class Value>
+  void field(const char* key, std::optional<Value>& value) {
+    if (!section_.has(key)) return static_cast<void>(section_.node(key));
+    section_.read(key, value.emplace());
+  }
   // Values by name: parse(text), name(value).
   template <class Value, class Parse, class Name>
   void named(const char* key, Value& value, Parse parse, Name) {
@@ -76,6 +81,10 @@ class YamlWriter {
   template <class Value>
   void field(const char* key, const Value& value) {
     out_ << YAML::Key << key << YAML::Value << value;
+  }
+  template <class Value>
+  void field(const char* key, const std::optional<Value>& value) {
+    if (value) field(key, *value);
   }
   template <class Value, class Parse, class Name>
   void named(const char* key, const Value& value, Parse, Name name) {

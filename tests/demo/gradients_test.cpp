@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Cuts, Gradients,
 
 TEST(Gradients, OfProcessesEqualThePlainLoops) {
   auto config = small_config(2, 2, 8);
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   save_safetensors(folder.path() + "/settings", {}, {{"config", to_yaml(config)}});
   roles::run("demo", 2, folder.path());
   auto difference =
@@ -143,7 +143,7 @@ TEST(Gradients, OfExpertsAndTheirLossesEqualThePlainLoops) {
 
 TEST(Gradients, OfHeardNamesEqualThePlainLoops) {
   if (!std::filesystem::exists("/usr/bin/espeak-ng")) GTEST_SKIP() << "needs the package espeak-ng";
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   for (auto [pp, vpp] : {std::pair{1, 1}, {2, 1}, {4, 2}}) {
     auto config = small_config(pp, vpp, 6);
     config.audio = nn::AudioConfig{.mels = 20, .hidden = 8, .layers = 1, .heads = 2, .ffn = 16, .merge = 4};

@@ -36,7 +36,7 @@ std::map<std::string, torch::Tensor> parameters_of(const Config& config) {
 }
 
 TEST(Weights, OfAPipelineAreThoseOfTheModelOnOneRank) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto config = small_config(4, 2, 16);
   auto parameters = parameters_of(config);
   save_model(folder.path() + "/weights", config, parameters);
@@ -50,7 +50,7 @@ TEST(Weights, OfAPipelineAreThoseOfTheModelOnOneRank) {
 }
 
 TEST(Weights, ThatAreCutOffOrNotOursAreRefusedWithTheReason) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto config = small_config(1, 1, 8, "float32");
   auto path = folder.path() + "/weights";
   auto parameters = parameters_of(config);
@@ -87,7 +87,7 @@ TEST(Captions, AreDeterministicAndOnePerPicture) {
 
 TEST(Captions, OfHeardNamesAreOnePerClipWhateverTheirLengths) {
   if (!std::filesystem::exists("/usr/bin/espeak-ng")) GTEST_SKIP() << "needs the package espeak-ng";
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto config = small_config(1, 1, 8, "float64");
   config.audio = nn::AudioConfig{.mels = 20, .hidden = 8, .layers = 1, .heads = 2, .ffn = 16, .merge = 4};
   config.spoken_cache = folder.path();

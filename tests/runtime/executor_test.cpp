@@ -224,7 +224,7 @@ TEST(Executor, RunsExactlyItsRowInOrder) {
           }
           EXPECT_TRUE(calls == expected) << "rank " << transport.rank();
           std::vector<Operator> recorded;
-          for (const auto& slice : result.record.operators) recorded.push_back(slice.op);
+          for (const auto& slice : result.record.row.operators) recorded.push_back(slice.op);
           EXPECT_TRUE(recorded == std::vector<Operator>(row.begin(), row.end()))
               << "rank " << transport.rank();
         });
@@ -352,7 +352,7 @@ Timeline timed_step(
   transport.barrier();
   double start = now();
   auto result = executor.run(model);
-  return gather_timeline(transport, result.record, start, now());
+  return gather_step(transport, {std::move(result.record), start, now(), {}}).timeline;
 }
 
 struct Span {

@@ -79,7 +79,7 @@ std::string read(const std::string& file) {
 }
 
 // A folder in which every rank leaves its process's number, and the error it stopped with.
-struct Folder : roles::TemporaryFolder {
+struct Folder : TemporaryFolder {
   std::string file(const std::string& name, int rank) const { return concat(path(), "/", name, rank); }
   std::string error(int rank) const { return read(file("error", rank)); }
   bool is_running(int rank) const {

@@ -70,7 +70,7 @@ std::string read(const std::string& file) {
   return text.str();
 }
 
-struct Folder : roles::TemporaryFolder {
+struct Folder : TemporaryFolder {
   explicit Folder(const Plan& plan) {
     std::ofstream(path() + "/plan") << plan.call << " " << plan.rank << " " << plan.what;
   }
@@ -159,7 +159,7 @@ TEST(GroupFailure, OfTheKilledRankZeroIsNoticedByAll) {
 
 TEST(GroupFailure, WhileTheOthersCloseTheirWindowsDoesNotKeepThem) {
   BIGMAC_NEEDS_PROCESSES();
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   EXPECT_TRUE(end_in_time("dying while others leave", folder.path()));
 }
 

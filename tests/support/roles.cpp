@@ -65,16 +65,6 @@ void run(const std::string& name, int ranks, const std::string& folder) {
   clear();
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "bigmac-XXXXXX").string();
-  if (!mkdtemp(pattern.data())) throw Failure("cannot make a temporary folder");
-  path_ = pattern;
-}
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 }  // namespace bigmac::roles
 
 int main(int argc, char** argv) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bigmac/runtime/transport.h"
+#include "tests/support/folder.h"
 
 // Test programs that start themselves as ranks: main() runs the role named in BIGMAC_TEST_ROLE in place of
 // the tests.
@@ -21,16 +22,5 @@ bool add_program(const std::string& name, Program program);
 
 // Runs the role on as many processes. Throws RankFailure as launch_processes does.
 void run(const std::string& name, int ranks, const std::string& folder = "");
-
-// A folder that is removed with its contents at the end of the scope.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace bigmac::roles

@@ -138,7 +138,7 @@ TEST(Program, NamesWhatIsWrongWithItsArguments) {
 }
 
 TEST(Program, DoesNotWriteOverAnotherRunsCheckpoints) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   EXPECT_EQ(program({"--checkpoints", folder.path()}).first, 0);
   auto [code, printed] = program({"--checkpoints", folder.path(), "--steps", "3"});
   EXPECT_EQ(code, 2);

@@ -71,7 +71,7 @@ void save_for_ever(const CheckpointOptions& options, Shared& shared, int rank, i
 }
 
 void kill_at_random(const std::vector<int>& rank_counts, int kills, unsigned seed) {
-  roles::TemporaryFolder temporary;
+  TemporaryFolder temporary;
   auto folder = temporary.path() + "/checkpoints";
   Shared* shared = Shared::make();
   ASSERT_TRUE(shared);
@@ -169,7 +169,7 @@ void fill_the_disk(const std::string& folder, const std::string& reason) {
 
 TEST(CheckpointCrash, AFullDiskIsAnErrorAndTheLastGoodOneStays) {
   constexpr int kNotPermitted = 77;
-  roles::TemporaryFolder temporary;
+  TemporaryFolder temporary;
   int status = status_of(start([&] {
     const auto& disk = temporary.path();
     if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
@@ -184,7 +184,7 @@ TEST(CheckpointCrash, AFullDiskIsAnErrorAndTheLastGoodOneStays) {
 }
 
 TEST(CheckpointCrash, AFileThatMayNotGrowIsLikeAFullDisk) {
-  roles::TemporaryFolder temporary;
+  TemporaryFolder temporary;
   EXPECT_EQ(status_of(start([&] {
               signal(SIGXFSZ, SIG_IGN);
               rlimit limit{8 << 20, 8 << 20};

@@ -149,7 +149,7 @@ class CheckpointTest : public testing::Test {
   }
 
  private:
-  roles::TemporaryFolder temporary_;
+  TemporaryFolder temporary_;
 };
 
 }  // namespace bigmac::train

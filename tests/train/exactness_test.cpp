@@ -102,7 +102,7 @@ TEST_P(InProcesses, EveryCaseIsExact) {
   auto run = std::count_if(all.begin(), all.end(), [&](const Case& c) { return belongs(c, system, ranks); });
   RecordProperty("cases", int(run));
   ASSERT_GT(run, 0);
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto of_system = folder.path() + "/" + std::to_string(system);
   std::filesystem::create_directory(of_system);
   EXPECT_NO_THROW(roles::run("exactness", ranks, of_system));

@@ -88,7 +88,7 @@ class Settings : public testing::TestWithParam<std::vector<std::string>> {};
 TEST_P(Settings, TheSameRunOnTwoHostsHasTheLossesOfOneHostBitForBit) {
   BIGMAC_NEEDS_PROCESSES();
   auto before = namespaces();
-  roles::TemporaryFolder one, two;
+  TemporaryFolder one, two;
   int code = TwoHosts(two.path(), GetParam()).wait(200);
   if (code == kNotPermitted) GTEST_SKIP() << "no network namespaces may be made here";
   ASSERT_EQ(code, 0);
@@ -118,7 +118,7 @@ TEST(Hosts, AllEndWithinSecondsWhereARankOfTheOtherHostIsKilled) {
   BIGMAC_NEEDS_PROCESSES();
   auto before = namespaces();
   for (int victim : {3, 0}) {
-    roles::TemporaryFolder folder;
+    TemporaryFolder folder;
     TwoHosts hosts(folder.path());
     if (!wait_for_steps(hosts, folder.path(), 3)) GTEST_SKIP() << "no network namespaces may be made here";
     ASSERT_FALSE(hosts.has_ended());
@@ -137,7 +137,7 @@ TEST(Hosts, AllEndWithinSecondsWhereARankOfTheOtherHostIsKilled) {
 // As if a host had lost its power: no packet says so.
 TEST(Hosts, AllEndWithinAMinuteWhereTheCableIsCut) {
   BIGMAC_NEEDS_PROCESSES();
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   TwoHosts hosts(folder.path());
   if (!wait_for_steps(hosts, folder.path(), 3)) GTEST_SKIP() << "no network namespaces may be made here";
   ASSERT_FALSE(hosts.has_ended());

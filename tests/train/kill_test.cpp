@@ -153,7 +153,7 @@ const Losses& undisturbed(const std::string& sharding) {
   static std::map<std::string, Losses> known;
   auto [place, added] = known.try_emplace(sharding);
   if (added) {
-    roles::TemporaryFolder folder;
+    TemporaryFolder folder;
     write_text(folder.path() + "/sharding", sharding);
     roles::run("training", kRanks, folder.path());
     place->second = losses_of(folder.path());
@@ -170,7 +170,7 @@ TEST(Kill, OfAnyRankAtAnyMomentEndsAllAndTheResumedRunIsTheUndisturbedOneBitForB
   Tally tally;
   for (int run = 0; tally.kills < wanted && !HasFailure(); ++run) {
     std::string sharding = kShardings[size_t(run) % std::size(kShardings)];
-    roles::TemporaryFolder temporary;
+    TemporaryFolder temporary;
     const auto& folder = temporary.path();
     write_text(folder + "/sharding", sharding);
     for (unsigned more = 1 + random() % 3; more > 0 && tally.kills < wanted; --more) {

@@ -60,7 +60,7 @@ TEST(Dropout, OfARecomputedModuleIsRefusedWhereRanksShareAGenerator) {
 }
 
 TEST(Dropout, GoesOnAfterAResumeAsWithoutOne) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto system = dropping();
   auto options = layout(1, 1, 1, 4);
   options.steps = 4;
@@ -139,7 +139,7 @@ System counting() {
 }
 
 TEST(Buffers, AreSavedAndLoadedInAnyLayout) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto system = counting();
   auto samples = always({{{"tokens", {torch::arange(3)}}}, {{"tokens", {torch::arange(4)}}}});
   auto options = layout(1, 1, 1, 2);
@@ -237,7 +237,7 @@ TEST(MeasuredSplit, LeavesASlowLayerAlone) {
   };
   EXPECT_EQ(cut_of(), (std::vector<int64_t>{0, 4, 8}));
   options.measured_split = true;
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   options.checkpoints = folder.path();
   options.checkpoint_every = 1;
   options.resume = true;

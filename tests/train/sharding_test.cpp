@@ -218,7 +218,7 @@ TEST(Sharding, ACheckpointGoesOnInAnotherLayout) {
     options.dp = 2;
     options.microbatches = 2;
     auto undisturbed = trained(system, samples, options);
-    roles::TemporaryFolder folder;
+    TemporaryFolder folder;
     options.checkpoints = folder.path() + "/full";
     run(options, 2);
     auto other = fully_sharded(system, gather == Gather::collective ? Gather::one_sided : Gather::collective);

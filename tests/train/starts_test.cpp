@@ -147,7 +147,7 @@ const bool added = roles::add_program("starting", [](const std::string& folder) 
 
 TEST(Starts, WithProcessesThatConnectAtDifferentTimesNeverHangAndComeToTheSameLoss) {
   BIGMAC_NEEDS_PROCESSES();
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   std::set<int> ports;
   while (int64_t(ports.size()) < starts()) ports.insert(roles::free_port());
   std::string text;

@@ -117,7 +117,7 @@ TEST(Resume, GoesOnWithAnyOtherLayout) {
   for (size_t to = 0; to < layouts.size(); ++to) pairs.emplace_back(0, to);
   for (auto [from, to] : pairs) {
     SCOPED_TRACE(concat("from layout ", from, " to ", to));
-    roles::TemporaryFolder folder;
+    TemporaryFolder folder;
     auto begin = layouts[from], end = layouts[to];
     begin.checkpoints = end.checkpoints = folder.path();
     auto first = train(system, batches, begin, 3);
@@ -136,7 +136,7 @@ TEST(Resume, GoesOnWithAnyOtherLayout) {
 }
 
 TEST(Resume, StartsAtZeroWhereNothingWasSaved) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto options = layout(1, 1, 1, 2);
   options.checkpoints = folder.path() + "/not/yet";
   with_trainer(small_system(), always(small_samples({{}, {}})), options,
@@ -145,7 +145,7 @@ TEST(Resume, StartsAtZeroWhereNothingWasSaved) {
 
 // What is frozen is saved and loaded too, and may be trained from then on.
 TEST(Resume, TakesFrozenParametersWithIt) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto system = small_system();
   auto samples = always(small_samples(std::vector<SampleShape>(4, {5, 3, {2}})));
   auto options = five_steps(layout(2, 1, 1, 4));
@@ -169,7 +169,7 @@ TEST(Resume, KeepsTheMomentsOfWhatWasTrainedAndStartsOthersAtZero) {
   auto system = small_system();
   auto samples = always(small_samples(std::vector<SampleShape>(4, {5, 3, {2}})));
   for (const std::string part : {"projector", "tower"}) {
-    roles::TemporaryFolder folder;
+    TemporaryFolder folder;
     auto options = five_steps(layout(1, 1, 1, 4));
     options.checkpoints = folder.path();
     options.trained.freeze = {"vision." + part + ".*"};
@@ -193,7 +193,7 @@ TEST(Resume, KeepsTheMomentsOfWhatWasTrainedAndStartsOthersAtZero) {
 
 // What resuming with `system` and `options` from a checkpoint of `saved` complains of.
 std::string resume_complaint(const System& saved, const System& system, uint64_t seed = 1) {
-  roles::TemporaryFolder folder;
+  TemporaryFolder folder;
   auto options = layout(1, 1, 1, 2);
   options.checkpoints = folder.path();
   with_trainer(saved, always({}), options, [](Trainer& trainer) {
