@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -53,7 +52,8 @@ class ColumnFile {
     size_t count = values.size(), begin = bytes_.size();
     bytes_.resize(begin + 4 * count);
     for (size_t i = 0; i < count; ++i) {
-      auto bits = std::bit_cast<uint32_t>(values[i]);
+      uint32_t bits = 0;
+      std::memcpy(&bits, &values[i], 4);
       for (size_t byte = 0; byte < 4; ++byte) bytes_[begin + byte * count + i] = char(bits >> (8 * byte));
     }
   }

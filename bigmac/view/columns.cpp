@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "bigmac/analysis/sentences.h"
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/dependencies.h"
 #include "bigmac/schedule/labels.h"
@@ -10,7 +11,6 @@
 #include "bigmac/view/facts.h"
 #include "bigmac/view/thin.h"
 #include "bigmac/view/ticks.h"
-#include "bigmac/view/waits.h"
 
 namespace bigmac {
 namespace {
@@ -34,8 +34,9 @@ class Numbers {
   uint32_t of_id(int64_t id) const { return of_id_[id]; }
   uint32_t of(int rank, const Operator& op) const { return of_id_[dependencies_.of(rank, op)]; }
   uint32_t behind(int rank, const Operator& op) const { return of(rank, op) + 1; }
-  uint32_t behind(const std::optional<RanOn>& ran) const {
-    return ran ? behind(ran->rank, ran->slice.op) : 0;
+  // Of an operator of the model, -1 for none.
+  uint32_t behind(const StepModel& model, int32_t i) const {
+    return i < 0 ? 0 : behind(model.rank[size_t(i)], model.slices[size_t(i)].op);
   }
 
  private:
@@ -133,18 +134,19 @@ void add_path(ColumnFile& file, const std::vector<PathStep>& path, const Numbers
   file.add("path_cause", causes);
 }
 
-std::vector<uint32_t> add_waits(ColumnFile& file, const std::vector<std::vector<NamedWait>>& by_rank,
-                                const Numbers& numbers, const Ticks& ticks) {
+std::vector<uint32_t> add_waits(ColumnFile& file, const Explained& explained, const Numbers& numbers,
+                                const Ticks& ticks) {
   std::vector<uint32_t> begin{0}, starts, lengths, nexts, inputs, culprits, culprit_times;
   std::vector<uint8_t> kinds;
-  for (const auto& of_rank : by_rank) {
-    for (const auto& [wait, kind] : of_rank) {
-      starts.push_back(ticks.of(wait.start));
+  const auto& model = explained.model;
+  for (const auto& of_rank : explained.waits) {
+    for (const auto& wait : of_rank) {
+      starts.push_back(ticks.length(wait.start));
       lengths.push_back(ticks.length(wait.length()));
-      kinds.push_back(uint8_t(kind));
-      nexts.push_back(wait.next ? numbers.behind(wait.rank, wait.next->op) : 0);
-      inputs.push_back(numbers.behind(wait.input));
-      culprits.push_back(numbers.behind(wait.culprit));
+      kinds.push_back(uint8_t(wait.kind));
+      nexts.push_back(numbers.behind(model, wait.next));
+      inputs.push_back(numbers.behind(model, wait.input));
+      culprits.push_back(numbers.behind(model, wait.culprit));
       culprit_times.push_back(ticks.length(wait.culprit_time));
     }
     begin.push_back(uint32_t(starts.size()));
@@ -202,19 +204,20 @@ std::vector<uint32_t> add_memory(ColumnFile& file, const Recording& recording, c
 }  // namespace
 
 std::string to_columns(const Recording& recording) {
-  const auto& [name, schedule, timeline, measured, memory, limit, notes] = recording;
+  const auto& schedule = recording.schedule;
+  const auto& timeline = recording.timeline;
   Ticks ticks(timeline);
   Numbers numbers(schedule, timeline);
   auto path = critical_path(schedule, timeline);
-  auto waits = named_waits(schedule, timeline, kMostWaits);
-  auto facts = facts_of(recording, path, waits);
+  auto explained = explain(recording, kMostWaits);
+  auto facts = facts_of(recording, explained.sentences);
   facts["per_unit"] = ticks.per_unit;
   ColumnFile file;
   add_operators(file, timeline, ticks);
   add_needs(file, timeline, numbers);
   add_shares(file, schedule);
   add_path(file, path, numbers, ticks);
-  facts["waits"] = add_waits(file, waits, numbers, ticks);
+  facts["waits"] = add_waits(file, explained, numbers, ticks);
   facts["intervals"] = add_intervals(file, timeline, ticks);
   facts["memory"] = add_memory(file, recording, ticks);
   return file.finish(std::move(facts));

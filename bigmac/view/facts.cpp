@@ -1,7 +1,6 @@
 #include "bigmac/view/facts.h"
 
 #include "bigmac/schedule/dependencies.h"
-#include "bigmac/view/findings.h"
 
 namespace bigmac {
 namespace {
@@ -47,8 +46,7 @@ Json rows_of(const Timeline& timeline) {
 
 }  // namespace
 
-Json facts_of(const Recording& recording, const std::vector<PathStep>& path,
-              const std::vector<std::vector<NamedWait>>& waits) {
+Json facts_of(const Recording& recording, const std::vector<std::string>& findings) {
   const auto& step = recording.schedule.step;
   const auto& timeline = recording.timeline;
   auto shares = time_shares(timeline);
@@ -74,7 +72,7 @@ Json facts_of(const Recording& recording, const std::vector<PathStep>& path,
           {"idle_over_total", idle_over_total(timeline)},
           {"idle_over_busy", idle_over_busy(timeline)},
           {"rank_times", rank_times_of(timeline)},
-          {"findings", findings(recording, path, waits)},
+          {"findings", findings},
           {"rows", rows_of(timeline)}};
 }
 

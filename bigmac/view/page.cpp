@@ -35,7 +35,7 @@ std::string to_page(const std::vector<Recording>& recordings, const PageOptions&
     page += packed(to_columns(recording));
     page += "</script>\n";
   }
-  page += concat("<script>\n", page_script(), "</script>\n", options.controls, "</body>\n</html>\n");
+  page += concat(options.controls, "<script>\n", page_script(), "</script>\n</body>\n</html>\n");
   return page;
 }
 

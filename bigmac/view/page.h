@@ -9,8 +9,8 @@ namespace bigmac {
 
 struct PageOptions {
   std::string title;       // empty: the recordings' names
-  std::string controls{};  // HTML put behind the page's own script, trusted as it is: a part that makes
-                           // recordings itself hands them to window.bigmac.show (page/start.js)
+  std::string controls{};  // HTML put before the page's own script, trusted as it is: what the panel of
+                           // controls begins with and simulates with (bigmac/controls/page_part.h)
 };
 
 // One HTML file that shows the recordings, one above the other on one axis of time; it needs nothing else,

@@ -6,6 +6,11 @@ function differenceText(value, base) {
   return Math.abs(percent) < 0.05 ? "±0 %" : `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(1)} %`;
 }
 
+function pointsText(difference) {
+  const points = 100 * difference;
+  return Math.abs(points) < 0.05 ? "±0" : `${points > 0 ? "+" : "−"}${Math.abs(points).toFixed(1)}`;
+}
+
 function comparedRow(name, values, text, comparable = true) {
   return [name, ...values.map((value, n) => {
     const cell = element("span", {}, text(value, app.recordings[n]));
@@ -17,8 +22,7 @@ function comparedRow(name, values, text, comparable = true) {
 function pointsRow(name, values) {
   return [name, ...values.map((value, n) => {
     const cell = element("span", {}, percentText(value));
-    const points = 100 * (value - values[0]);
-    if (n > 0) cell.append(" ", element("small", {}, `${points >= 0 ? "+" : "−"}${Math.abs(points).toFixed(1)}`));
+    if (n > 0) cell.append(" ", element("small", {}, pointsText(value - values[0])));
     return cell;
   })];
 }

@@ -72,7 +72,7 @@ function ends(first) {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-  if (event.target instanceof HTMLInputElement) {
+  if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
     if (event.key === "Escape") app.canvas.focus();
     return;
   }

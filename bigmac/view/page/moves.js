@@ -54,7 +54,7 @@ function toggle(name) {
   if (!byId("switch-" + name).hidden) setSwitch(name, !app.switches[name]);
 }
 
-const kPanels = ["findings", "details", "ranks", "waits", "critical", "compare"];
+const kPanels = ["findings", "controls", "compare", "details", "ranks", "waits", "critical"];
 const kFillers = {ranks: fillRanks, waits: fillWaits, critical: fillPath, compare: fillCompare};
 const filled = new Set();
 

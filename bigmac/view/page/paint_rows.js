@@ -67,7 +67,7 @@ function paintRows(context, rows, x, width, from, to, ratio) {
   const {canvas, image, line} = lines(columns, rows.length);
   rows.forEach((row, n) => {
     const {recording, rank} = row;
-    const end = Math.round((Math.min(to, recording.shown) - from) / (to - from) * columns);
+    const end = Math.ceil((Math.min(to, recording.shown) - from) / (to - from) * columns);
     line.fill(0, n * columns, (n + 1) * columns);
     line.fill(pixelOf(app.theme.idle), n * columns, n * columns + Math.max(0, Math.min(columns, end)));
     fillLine(recording, rank, line, n * columns, columns, from / recording.unit,

@@ -1,6 +1,5 @@
-// Shows recordings. Whoever makes some in the page (a simulation beside it) hands their bytes, as
-// bigmac/view/columns.h describes them, to window.bigmac.show. `keep`: the part of the step that is seen, and the
-// panel, stay.
+// Shows recordings. A script in the page that makes some hands their bytes, as bigmac/view/columns.h describes
+// them, to window.bigmac.show. `keep`: the part of the step that is seen, and the panel, stay.
 
 function show(recordings, keep = false) {
   const {view, length} = app, panel = kPanels.find((name) => !byId(name).hidden);
@@ -79,6 +78,7 @@ async function start() {
     const files = await Promise.all(packed.map((script) => unpacked(script.textContent)));
     packed.forEach((script) => script.remove());
     show(files.map(makeRecording));
+    startControls();
     new ResizeObserver(resize).observe(app.canvas);
     byId("status").hidden = true;
     window.bigmac = {
@@ -86,6 +86,7 @@ async function start() {
       view: () => ({...app.view}), setView, selected: () => describeOperator(app.selected),
       hovered: () => describeOperator(app.hovered), length: () => app.length, operators: () => app.recordings.map((r) => r.count),
       placeOf: (label, rank, n = 0) => placeOf(label, rank, n), switches: () => ({...app.switches}),
+      controls: describeControls, simulate: (text) => controls.engine.simulate(text),
     };
     document.documentElement.dataset.ready = "true";
   } catch (error) {
