@@ -36,8 +36,8 @@ Json ranks_json(const Analysis& analysis) {
                     {"transfer", time.transfer},
                     {"order", time.order},
                     {"wait", time.wait},
-                    {"idle", time.idle},
-                    {"path_of_step", analysis.path.ranks[r]}});
+                    {"idle", time.idle}});
+    if (analysis.whole) list.back()["path_of_step"] = analysis.path.ranks[r];
   }
   return list;
 }
@@ -119,12 +119,26 @@ Json suggestions_json(const Suggestions& suggestions) {
           {"list", std::move(list)}};
 }
 
+// What needs the whole step.
+void add_explanation(const Analysis& analysis, Json& json) {
+  const auto& causes = analysis.causes;
+  const auto& gap = analysis.gap;
+  json["step_shares"] = {{"operators", causes.operators},
+                         {"warm_up_and_order", causes.ramp},
+                         {"of_these_base", analysis.base_bubble},
+                         {"ends", causes.ends}};
+  json["findings"] = array_of(causes.findings, [](const Finding& finding) { return json_of(finding); });
+  json["suggestions"] = suggestions_json(analysis.suggestions);
+  json["critical_path"] = path_json(analysis.path);
+  json["gap"] = {{"against", gap.against},           {"step", gap.step},           {"other", gap.other},
+                 {"difference", gap.difference()},   {"operators", gap.operators}, {"links", gap.links},
+                 {"between_operators", gap.between}, {"order", gap.order},         {"ends", gap.ends}};
+}
+
 }  // namespace
 
 Json to_json(const Recording& recording, const Analysis& analysis) {
   const Step& step = recording.schedule.step;
-  const auto& causes = analysis.causes;
-  const auto& gap = analysis.gap;
   Json json{{"verdict", analysis.verdict},
             {"recording", recording.name},
             {"ranks", step.ranks},
@@ -134,25 +148,15 @@ Json to_json(const Recording& recording, const Analysis& analysis) {
             {"step", analysis.step},
             {"idle_over_total", analysis.idle_over_total},
             {"idle_over_busy", analysis.idle_over_busy},
-            {"step_shares",
-             {{"operators", causes.operators},
-              {"warm_up_and_order", causes.ramp},
-              {"of_these_base", analysis.base_bubble},
-              {"ends", causes.ends}}},
-            {"findings", array_of(causes.findings, [](const Finding& finding) { return json_of(finding); })},
-            {"suggestions", suggestions_json(analysis.suggestions)},
             {"waits_recorded", analysis.waits_recorded},
             {"rank_times", ranks_json(analysis)},
             {"waits", waits_json(analysis)},
-            {"critical_path", path_json(analysis.path)},
             {"costs", costs_json(analysis)}};
   if (analysis.unit_imbalance) json["unit_imbalance"] = *analysis.unit_imbalance;
   json["memory"] = peaks_json(recording, analysis);
-  json["gap"] = {{"against", gap.against},           {"step", gap.step},           {"other", gap.other},
-                 {"difference", gap.difference()},   {"operators", gap.operators}, {"links", gap.links},
-                 {"between_operators", gap.between}, {"order", gap.order},         {"ends", gap.ends}};
+  json["whole"] = analysis.whole;
+  if (analysis.whole) add_explanation(analysis, json);
   json["notes"] = analysis.notes;
   return json;
 }
-
 }  // namespace bigmac

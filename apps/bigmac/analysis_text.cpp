@@ -33,9 +33,10 @@ std::string signed_percent(double share) {
 std::string heading(const Recording& recording, const Analysis& analysis) {
   const Step& step = recording.schedule.step;
   const auto& found = analysis.suggestions;
-  auto text = fmt::format("{}\nP={} V={} M={}, {} operators, base {}", recording.name, step.ranks,
-                          step.chunks, step.microbatches, recording.schedule.operators.size(), found.base);
-  if (!step.modules.empty()) text += fmt::format(", arrangement {}", found.arrangement);
+  auto text = fmt::format("{}\nP={} V={} M={}, {} operators", recording.name, step.ranks, step.chunks,
+                          step.microbatches, recording.schedule.operators.size());
+  if (analysis.whole) text += ", base " + found.base;
+  if (!step.modules.empty() && analysis.whole) text += fmt::format(", arrangement {}", found.arrangement);
   for (size_t n = 0; n < step.modules.size(); ++n) {
     const auto& module = step.modules[n];
     text += fmt::format(", {} '{}' {} items", name(module.kind), module.name, module.items.size());
@@ -120,14 +121,16 @@ std::string ranks_text(const Analysis& analysis) {
     wait.cells.push_back(ms(time.wait));
     idle.cells.push_back(ms(time.idle));
     busy.cells.push_back(percent(analysis.step > 0 ? time.busy / analysis.step : 0));
-    path.cells.push_back(percent(analysis.path.ranks[r]));
+    if (analysis.whole) path.cells.push_back(percent(analysis.path.ranks[r]));
   }
   auto text = fmt::format("\nranks, ms; the five add up to the step{}\n\n",
                           ranks.size() < analysis.ranks.size()
                               ? fmt::format(" (the {} of {} that compute most; --json has all)", ranks.size(),
                                             analysis.ranks.size())
                               : "");
-  return text + side_by_side({rank, compute, transfer, order, wait, idle, busy, path});
+  std::vector<Column> columns{rank, compute, transfer, order, wait, idle, busy};
+  if (analysis.whole) columns.push_back(path);
+  return text + side_by_side(columns);
 }
 
 std::string waits_text(const Analysis& analysis) {
@@ -197,6 +200,10 @@ std::string costs_text(const Recording& recording, const Analysis& analysis) {
       medians += fmt::format("{}{} {:.2f} (p95 {:.2f})", medians.empty() ? "" : ", ", letter(of.phase),
                              of.spread.median * 1e3, of.spread.p95 * 1e3);
     }
+    if (medians.empty()) {
+      rank.cells.emplace_back();
+      medians = "nothing was recorded";
+    }
     stage.cells.push_back(std::to_string(s));
     all.cells.push_back(fmt::format("{:.2f}", times[s] * 1e3));
     ratio.cells.push_back(fmt::format("{:.2f}", mean > 0 ? times[s] / mean : 0));
@@ -265,6 +272,9 @@ std::string to_text(const Recording& recording, const Analysis& analysis, bool c
   bool fault = !analysis.causes.findings.empty() && analysis.causes.findings[0].cost >= kLeastCost;
   auto verdict =
       colour ? fmt::format("\033[1;{}m{}\033[0m", fault ? 31 : 32, analysis.verdict) : analysis.verdict;
+  if (!analysis.whole)
+    return verdict + "\n\n" + heading(recording, analysis) + ranks_text(analysis) + waits_text(analysis) +
+           costs_text(recording, analysis) + memory_text(recording, analysis) + notes_text(analysis);
   return verdict + "\n\n" + heading(recording, analysis) + parts_text(recording, analysis) +
          help_text(analysis) + ranks_text(analysis) + waits_text(analysis) + path_text(analysis) +
          costs_text(recording, analysis) + memory_text(recording, analysis) + gap_text(analysis) +

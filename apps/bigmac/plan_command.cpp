@@ -13,6 +13,7 @@
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
 #include "bigmac/command/progress.h"
+#include "bigmac/simulate/memory.h"
 #include "bigmac/timeline/picture.h"
 #include "bigmac/timeline/trace.h"
 
@@ -83,7 +84,18 @@ void draw(const PlanArguments& arguments, const Workload& workload, const Plan& 
   Job job = estimator.job(best.configuration);
   Schedule schedule = make_schedule(job);
   Timeline timeline = simulate(schedule, job.costs, job.links);
-  if (arguments.trace) write_trace(schedule, timeline, *arguments.trace);
+  if (arguments.trace) {
+    Recording recording{.name = {}, .schedule = schedule, .timeline = timeline};
+    for (int rank = 0; rank < schedule.ranks(); ++rank) {
+      auto& curve = recording.memory.emplace_back();
+      for (const auto& [time, bytes] : memory_over_time(schedule, timeline, job.bytes, rank)) {
+        curve.times.push_back(time);
+        curve.bytes.push_back(bytes);
+      }
+    }
+    recording.memory_limit = workload.memory - workload.reserved;
+    write_trace(recording, *arguments.trace);
+  }
   if (arguments.picture)
     write_picture(*arguments.picture,
                   to_svg(schedule, timeline,

@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/bigmac/reading.h"
 #include "bigmac/formats/read_table.h"
-#include "bigmac/measured/measured_step.h"
+#include "bigmac/measured/recorded.h"
 #include "bigmac/schedule/check.h"
 #include "bigmac/simulate/simulate.h"
 
@@ -65,18 +66,10 @@ Recording from_table(const std::string& path, const std::string& name, const Rec
 
 Recording from_measurement(const std::string& path, const std::string& name,
                            const RecordingOptions& options) {
-  auto measurement = read_measured({path}, options.read);
-  const auto& step = options.iteration ? step_named(measurement, std::to_string(*options.iteration))
-                                       : typical_step(measurement);
-  Recording recording;
-  recording.name = named(name, path);
-  if (measurement.steps.size() > 1) recording.name += concat(", step ", step.name);
-  recording.schedule = step.schedule;
-  recording.timeline = step.timeline;
-  recording.measured = true;
-  recording.notes = measurement.notes;
-  if (measurement.steps.size() > 1 && !options.iteration)
-    recording.notes.push_back(concat("of ", measurement.steps.size(), " steps, the one of median length"));
+  auto iteration = options.iteration ? std::optional(std::to_string(*options.iteration)) : std::nullopt;
+  auto recording = recorded_step({path}, with_progress(options.read), iteration);
+  auto step = recording.name.rfind(", step ");
+  recording.name = named(name, path) + (step == std::string::npos ? "" : recording.name.substr(step));
   return recording;
 }
 
@@ -87,18 +80,7 @@ void add_recording_options(CLI::App& command, RecordingOptions& options) {
       command, "--iteration", 0, [&options](int64_t number) { options.iteration = number; },
       "Of measured steps, this one")
       ->default_str("the one of median length");
-  add_whole(
-      command, "--measured-vpp", 1, [&options](int64_t chunks) { options.read.chunks = chunks; },
-      "V of the measured run, where its files do not say it")
-      ->default_str("1");
-  add_whole(
-      command, "--measured-group", 1, [&options](int64_t group) { options.read.group = group; },
-      "G of its interleaved order, likewise")
-      ->default_str("P");
-  add_whole(
-      command, "--measured-microbatches", 1,
-      [&options](int64_t microbatches) { options.read.microbatches = microbatches; },
-      "M of one step, where a trace holds several and its events do not say their microbatch");
+  add_reading_options(command, options.read);
   add_work(command, "--backbone", options.backbone,
            "Of tables: times of one chunk of the LLM on one microbatch")
       ->default_str("1,2");

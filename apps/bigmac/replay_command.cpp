@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/bigmac/reading.h"
 #include "apps/bigmac/replay_text.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
@@ -86,7 +87,7 @@ void note_all(const std::vector<std::string>& notes) {
 }
 
 void run(const ReplayArguments& arguments) {
-  auto measurement = read_measured(arguments.paths, arguments.read);
+  auto measurement = read_measured(arguments.paths, with_progress(arguments.read));
   const auto& step = arguments.iteration ? step_named(measurement, std::to_string(*arguments.iteration))
                                          : typical_step(measurement);
   double latency = arguments.latency * 1e-3;
@@ -115,18 +116,6 @@ void run(const ReplayArguments& arguments) {
   if (arguments.trace)
     text += concat("\ntrace: ", *arguments.trace, " (open it in https://ui.perfetto.dev)\n");
   write_stdout(text);
-}
-
-void add_reading_options(CLI::App& command, ReplayArguments& arguments) {
-  auto take = [](int64_t& field) { return [&field](int64_t value) { field = value; }; };
-  add_whole(command, "--measured-vpp", 1, take(arguments.read.chunks),
-            "V of the measured run, where its files do not say it")
-      ->default_str("1");
-  add_whole(command, "--measured-group", 1, take(arguments.read.group),
-            "G of its interleaved order, likewise")
-      ->default_str("P");
-  add_whole(command, "--measured-microbatches", 1, take(arguments.read.microbatches),
-            "M of one step, where a trace holds several and its events do not say their microbatch");
 }
 
 void add_other_options(CLI::App& command, ReplayArguments& arguments) {
@@ -159,7 +148,7 @@ void add_replay_command(CLI::App& program) {
       *command, "--iteration", 0, [arguments](int64_t number) { arguments->iteration = number; },
       "Only this iteration")
       ->default_str("all, and the one with the median step in detail");
-  add_reading_options(*command, *arguments);
+  add_reading_options(*command, arguments->read);
   add_choice(
       *command, "--statistic", "each|mean|median",
       [arguments](const std::string& text) { arguments->statistic = statistic_from_name(text); },

@@ -136,20 +136,21 @@ std::string stage_table(const OperatorTimes& times) {
 std::string memory_text(const MeasuredStep& step) {
   auto fit = fit_memory(step, true);
   if (!fit) return {};
+  auto memory = peak_memory(step);
   Column ranks{"rank", {}}, live{"in flight", {}}, measured{"GiB measured", {}}, fitted{"fitted", {}},
       error{"error", {}};
-  for (size_t r = 0; r < step.memory.size(); ++r) {
+  for (size_t r = 0; r < memory.size(); ++r) {
     ranks.cells.push_back(std::to_string(r));
     live.cells.push_back(std::to_string(fit->in_flight[r]));
-    measured.cells.push_back(gib(step.memory[r]));
+    measured.cells.push_back(gib(memory[r]));
     fitted.cells.push_back(gib(fit->fitted[r]));
-    error.cells.push_back(step.memory[r] > 0 ? percent(fit->fitted[r] / step.memory[r] - 1) : "");
+    error.cells.push_back(memory[r] > 0 ? percent(fit->fitted[r] / memory[r] - 1) : "");
   }
   auto text = fmt::format(
       "\nmemory: {} GiB + {} GiB for each microbatch's chunk in flight, fitted to ranks 0 to {}\n\n",
       gib(fit->constant), fmt::format("{:.2f}", fit->per_in_flight / (1 << 30)), fit->ranks_used - 1);
   text += side_by_side({ranks, live, measured, fitted, error});
-  double more = step.memory.back() - fit->fitted.back();
+  double more = memory.back() - fit->fitted.back();
   text +=
       fmt::format("within {:.2f} %; the last rank, which holds the output head and the loss, has {} GiB {}\n",
                   100 * fit->largest_error, gib(std::abs(more)), more < 0 ? "less" : "more");
@@ -288,8 +289,8 @@ Json to_json(const ReplayReport& report) {
   if (clocks.comparable())
     json["critical_path"] = {
         {"operators", path.operators}, {"rows", path.rows}, {"messages", path.messages}, {"ends", path.ends}};
-  if (auto fit = fit_memory(step, true)) json["memory"] = json_of(*fit, step.memory);
-  if (auto fit = fit_memory(step, false)) json["memory_all_ranks"] = json_of(*fit, step.memory);
+  if (auto fit = fit_memory(step, true)) json["memory"] = json_of(*fit, peak_memory(step));
+  if (auto fit = fit_memory(step, false)) json["memory_all_ranks"] = json_of(*fit, peak_memory(step));
   if (report.all)
     for (const auto& one : report.measurement.steps)
       json["iterations"].push_back(json_of(one, report.latency));

@@ -7,12 +7,13 @@
 
 #include "apps/bigmac/analysis_json.h"
 #include "apps/bigmac/analysis_text.h"
-#include "bigmac/analysis/recorded.h"
+#include "apps/bigmac/reading.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
 #include "bigmac/common/error.h"
 #include "bigmac/formats/read_table.h"
 #include "bigmac/measured/json_stream.h"
+#include "bigmac/measured/recorded.h"
 
 namespace bigmac {
 namespace {
@@ -62,7 +63,14 @@ bool is_table(const std::string& path) {
   return text.find("\"traceEvents\"") == std::string::npos && text.find("\"rows\"") != std::string::npos;
 }
 
+void check_whole(const Recording& recording) {
+  if (!recording.missing.empty())
+    throw InvalidInput(concat("--against compares whole steps; ", recording.name,
+                              " is not whole: ", recording.missing.front()));
+}
+
 StepGap gap_to(const ReportArguments& arguments, const Recording& recording) {
+  check_whole(recording);
   auto model = model_of(recording.schedule, recording.timeline);
   const auto& path = *arguments.against;
   if (is_table(path)) {
@@ -70,7 +78,8 @@ StepGap gap_to(const ReportArguments& arguments, const Recording& recording) {
     return gap_to_simulated(recording, model, table,
                             concat("the table ", path, ", simulated with this step's mean costs"));
   }
-  auto other = recorded_step({path}, arguments.read);
+  auto other = recorded_step({path}, with_progress(arguments.read));
+  check_whole(other);
   return gap_between(recording, model, other);
 }
 
@@ -83,7 +92,7 @@ AnalysisOptions options_of(const ReportArguments& arguments) {
 
 void run(const ReportArguments& arguments) {
   auto name = arguments.step ? std::optional(std::to_string(*arguments.step)) : std::nullopt;
-  auto recording = recorded_step(arguments.paths, arguments.read, name);
+  auto recording = recorded_step(arguments.paths, with_progress(arguments.read), name);
   auto analysis = analyse(recording, options_of(arguments));
   if (arguments.against) analysis.gap = gap_to(arguments, recording);
   if (arguments.json) {
@@ -99,7 +108,6 @@ void run(const ReportArguments& arguments) {
 void add_report_command(CLI::App& program) {
   auto* command = program.add_subcommand("report", kAbout);
   auto arguments = std::make_shared<ReportArguments>();
-  auto take = [](int64_t& field) { return [&field](int64_t value) { field = value; }; };
   command->add_option("TRACE", arguments->paths, "A folder, or a file for each rank")->required();
   add_choice(
       *command, "--against", "SCHEDULE|TRACE",
@@ -110,14 +118,7 @@ void add_report_command(CLI::App& program) {
   add_whole(
       *command, "--step", 0, [arguments](int64_t number) { arguments->step = number; }, "This iteration")
       ->default_str("the one with the median length");
-  add_whole(*command, "--measured-vpp", 1, take(arguments->read.chunks),
-            "V of the measured run, where its files do not say it")
-      ->default_str("1");
-  add_whole(*command, "--measured-group", 1, take(arguments->read.group),
-            "G of its interleaved order, likewise")
-      ->default_str("P");
-  add_whole(*command, "--measured-microbatches", 1, take(arguments->read.microbatches),
-            "M of one step, where a trace holds several and its events do not say their microbatch");
+  add_reading_options(*command, arguments->read);
   command
       ->add_option_function<std::string>(
           "--layout", [arguments](const std::string& text) { arguments->layout = text; },

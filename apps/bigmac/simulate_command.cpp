@@ -10,6 +10,7 @@
 #include "apps/bigmac/step_arguments.h"
 #include "bigmac/command/arguments.h"
 #include "bigmac/command/console.h"
+#include "bigmac/controls/page_part.h"
 #include "bigmac/schedule/make.h"
 #include "bigmac/simulate/links.h"
 #include "bigmac/timeline/picture.h"
@@ -104,8 +105,18 @@ Timeline timeline_of(const SimulateArguments& arguments, const Schedule& schedul
   return simulate(schedule, costs, links);
 }
 
+void write_page(const SimulateArguments& arguments, const DeclaredStep& declared,
+                const Recording& recording) {
+  auto start = nearest_controls(declared.step, declared.costs);
+  if (arguments.exchange || !arguments.transfer.empty())
+    start.left_out.emplace_back("its messages take time on links; here they take their latency alone");
+  write_file(*arguments.page, to_page({recording}, {.title = "", .controls = controls_part(start)}));
+}
+
 void run(const SimulateArguments& arguments) {
-  auto [step, costs] = declare_step(arguments.step);
+  const auto declared = declare_step(arguments.step);
+  const Step& step = declared.step;
+  Costs costs = declared.costs;
   Schedule schedule = make_schedule(step, costs);
   // disttrain has stages of its own.
   if (!schedule.step.stage_ranks.empty()) costs = costs_for_stages(step, schedule.step.stages(), costs);
@@ -116,7 +127,7 @@ void run(const SimulateArguments& arguments) {
     write_file(*arguments.picture, to_svg(schedule, timeline, picture_title(schedule, step_report)));
   if (arguments.page) {
     auto title = picture_title(schedule, step_report);
-    write_file(*arguments.page, to_page({{.name = title, .schedule = schedule, .timeline = timeline}}));
+    write_page(arguments, declared, {.name = title, .schedule = schedule, .timeline = timeline});
   }
   if (arguments.json) {
     write_stdout(json_text(schedule, costs, timeline, step_report, arguments.explain));
@@ -156,8 +167,9 @@ void add_simulate_command(CLI::App& program) {
   add_path(*command, "--trace", arguments->trace,
            "Write what every rank does when as Chrome trace events, a unit of time as a millisecond");
   add_path(*command, "--picture", arguments->picture, "Draw what every rank does when, as SVG");
-  add_path(*command, "--page", arguments->page,
-           "Write a page to look at it in a browser, as bigmac view does");
+  add_path(
+      *command, "--page", arguments->page,
+      "Write a page to look at it in a browser, as bigmac view does, with sliders that begin with this step");
   command->footer(kExamples);
   command->callback([arguments] { run(*arguments); });
 }

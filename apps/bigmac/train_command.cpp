@@ -41,8 +41,9 @@ constexpr char kExamples[] =
     "\n"
     "Writes into the output folder: weights.safetensors (parameters and configuration), schedule.csv\n"
     "(the table of the last step), trace.json (the last step as it was measured, to open in\n"
-    "https://ui.perfetto.dev) and metrics.jsonl (a line a step). Of several replicas table and trace are\n"
-    "the first one's.";
+    "https://ui.perfetto.dev), profile/ (what each rank did in the last steps, written while it did it, for\n"
+    "bigmac view and report, also after a crash) and metrics.jsonl (a line a step). Of several replicas\n"
+    "table and trace are the first one's.";
 
 struct Arguments {
   std::string config;
@@ -51,7 +52,7 @@ struct Arguments {
 };
 
 struct Outputs {
-  std::string weights, schedule, trace, metrics;
+  std::string weights, schedule, trace, metrics, profile;
 };
 
 Outputs outputs_of(const Arguments& arguments) {
@@ -62,7 +63,7 @@ Outputs outputs_of(const Arguments& arguments) {
   if (error) throw Failure(concat("cannot make the folder '", folder.string(), "': ", error.message()));
   return {folder / "weights.safetensors", folder / "schedule.csv",
           arguments.trace.value_or(folder / "trace.json"),
-          arguments.metrics.value_or(folder / "metrics.jsonl")};
+          arguments.metrics.value_or(folder / "metrics.jsonl"), folder / "profile"};
 }
 
 demo::Config config_of(const Arguments& arguments) {
@@ -76,7 +77,7 @@ demo::Config config_of(const Arguments& arguments) {
 // The last step, as it was and as a simulation with its operators' mean times would have it.
 std::string step_table(const Schedule& schedule, const Timeline& measured, int64_t replicas) {
   const Step& step = schedule.step;
-  auto costs = mean_costs(schedule, measured);
+  auto costs = mean_costs(schedule, with_transfers(measured));
   auto simulated = simulate(schedule, costs);
   auto plan = report(schedule, costs, simulated);
   auto times = rank_times(measured);
@@ -99,8 +100,8 @@ std::string step_table(const Schedule& schedule, const Timeline& measured, int64
   for (size_t n = 0; n < plan.modules.size(); ++n)
     add(plan.modules[n] + " units", [&](size_t rank) { return units_text(plan.peaks[rank].units[n]); });
   auto text = fmt::format(
-      "\n{} schedule, P={} V={} M={}, base {}{}: one step in ms, simulated with the mean time of "
-      "each operator and as it was measured\n\n",
+      "\n{} schedule, P={} V={} M={}, base {}{}: one step in ms, simulated with the mean time "
+      "that each operator took and moved bytes, and as it was measured\n\n",
       name(step.arrangement), step.ranks, step.chunks, step.microbatches, name(step.base),
       replicas > 1 ? fmt::format(", first of {} replicas", replicas) : "");
   text += side_by_side(columns);
@@ -152,11 +153,11 @@ class Told {
   void end(train::Trainer& trainer) {
     auto parameters = trainer.gather_parameters();
     bool stepped = !trainer.schedule().operators.empty();
-    Timeline timeline;
-    if (stepped) timeline = trainer.timeline();
+    Recording recording;
+    if (stepped) recording = trainer.recording();
     if (trainer.rank() != 0) return;
     progress_.reset();
-    if (stepped) tell_step(trainer.schedule(), timeline);
+    if (stepped) tell_step(recording);
     demo::save_model(outputs_.weights, config_, parameters);
     auto text = fmt::format("\nweights   {}\nmetrics   {}\n", outputs_.weights, outputs_.metrics);
     if (stepped)
@@ -165,10 +166,10 @@ class Told {
     write_stdout(text);
   }
 
-  void tell_step(const Schedule& schedule, const Timeline& timeline) {
-    write_trace(schedule, timeline, outputs_.trace);
-    write_file(outputs_.schedule, to_csv(schedule));
-    write_stdout(step_table(schedule, timeline, config_.options.dp));
+  void tell_step(const Recording& recording) {
+    write_trace(recording, outputs_.trace);
+    write_file(outputs_.schedule, to_csv(recording.schedule));
+    write_stdout(step_table(recording.schedule, recording.timeline, config_.options.dp));
     write_stdout(fmt::format(
         "\n{} steps of {} items in {:.1f} s, {:.1f} items/s\nloss {:.4f} -> {:.4f} ({})\n", taken_,
         last_.samples, seconds_, items_per_second(), first_.loss, last_.loss, losses_text(first_, last_)));
@@ -188,6 +189,7 @@ class Told {
 void run(const Arguments& arguments) {
   auto config = config_of(arguments);
   auto outputs = outputs_of(arguments);
+  if (config.options.profile.folder.empty()) config.options.profile.folder = outputs.profile;
   auto dataset = data::load_dataset(config.data);
   Told told(config, outputs);
   try {

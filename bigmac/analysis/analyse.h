@@ -16,6 +16,7 @@ namespace bigmac {
 // or of all ranks' time (P * step) where it says so.
 struct Analysis {
   std::string verdict;  // a sentence: what costs most, and how much
+  bool whole = true;    // else causes, path, suggestions and gap are left out: they need the whole step
   double step = 0;
   double idle_over_total = 0, idle_over_busy = 0;  // timeline.h: idle is everything outside operators
   std::vector<RankTime> ranks;
@@ -33,8 +34,9 @@ struct Analysis {
   std::vector<std::string> notes;  // what is missing, what was assumed
 };
 
-// Throws InvalidInput for a recording whose timeline is not of its schedule, without any operator,
-// or whose stages are not as many as the layout's.
+// Of a recording that lacks operators (Recording::missing): where each rank's time goes, what its waits can
+// be judged by, costs and memory. Throws InvalidInput for a recording whose timeline is not of its schedule,
+// without any operator, or whose stages are not as many as the layout's.
 Analysis analyse(const Recording& recording, const AnalysisOptions& options = {});
 
 }  // namespace bigmac

@@ -2,21 +2,21 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
-#include "bigmac/schedule/table.h"
-#include "bigmac/timeline/explain.h"
+#include "bigmac/analysis/step_model.h"
 
 namespace bigmac {
 
-// Why a rank ran nothing, in the order in which it is decided:
+// Why a rank ran nothing, by what took most of it (judge.h):
 //
 //   drain      its row is done
-//   order      what it needed stood behind other messages for most of the wait
-//   transfer   it moved bytes itself for most of the wait
+//   order      what it needed stood behind other messages
+//   transfer   it moved bytes itself
 //   exchange   nothing was missing, but it was blocked in an exchange with a rank that came late to it
 //   host       nothing of another rank was missing: launches, data loading, the program between operators
-//   link       what it needed had been made; it was on its way for most of the wait
-//   encoder    an encoder was late: most of the wait hung on it
+//   link       what it needed had been made, and was on its way
+//   encoder    an encoder was late: what took most of the wait, of those that the input hung on in turn
 //   generator  likewise
 //   fill       the pipeline fills: the wait is before the row's first backward, on another stage's forward
 //   stage      another stage was late, in the steady state
@@ -35,8 +35,22 @@ enum class WaitKind : uint8_t {
 inline constexpr int kWaitKinds = 10;
 std::string_view name(WaitKind kind);
 
-// Asks the intervals of the wait's rank, which must be in order of time. `first_backward`: the start of the
-// row's first backbone backward.
-WaitKind kind_of(const Wait& wait, const Timeline::Row& row, double first_backward);
+// A stretch in which a rank ran nothing, in the timeline's unit from its start. Operators are numbers of the
+// model, -1 for none.
+struct NamedWait {
+  WaitKind kind = WaitKind::host;
+  double start = 0, end = 0;
+  int32_t next = -1;   // ran behind it; none at the end of the row
+  int32_t input = -1;  // of what that needs of other ranks, what ended last
+  int32_t culprit =
+      -1;  // of the operators that the input hung on in turn, the one that took most of the wait
+  double culprit_time = 0;
+
+  double length() const { return end - start; }
+};
+
+// By rank, in order of time; at most `most` over all ranks, of each rank its longest. Where what an operator
+// needs was not recorded, that was late.
+std::vector<std::vector<NamedWait>> named_waits(const StepModel& model, size_t most);
 
 }  // namespace bigmac

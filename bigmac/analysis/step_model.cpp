@@ -27,35 +27,66 @@ void check_same(const Schedule& schedule, const Timeline& timeline) {
   }
 }
 
-// The operators in an order in which predecessors come first, with what they need of other ranks.
-void add_operators(const Schedule& schedule, const Timeline& timeline, StepModel& model) {
-  Dependencies dependencies(schedule);
+struct Place {
+  int32_t rank = 0;
+  int32_t position = 0;
+};
+
+// The operators in an order in which predecessors come first.
+std::vector<Place> in_order(const Schedule& schedule, const Dependencies& dependencies) {
+  std::vector<uint8_t> ran(size_t(dependencies.count()), 0);
+  std::vector<Place> order;
+  order.reserve(schedule.operators.size());
+  walk(schedule, [&](int rank, int64_t position, const Operator& op) {
+    bool ready = true;
+    dependencies.for_each_predecessor(rank, op, [&](int64_t id, int) { ready &= ran[size_t(id)] != 0; });
+    if (!ready) return false;
+    ran[size_t(dependencies.of(rank, op))] = 1;
+    order.push_back({rank, int32_t(position)});
+    return true;
+  });
+  if (order.size() != schedule.operators.size())
+    throw InvalidInput("[analysis] the schedule has a deadlock; bigmac check says where");
+  return order;
+}
+
+std::vector<Place> in_order_of_time(const Timeline& timeline) {
+  std::vector<Place> order;
+  for (size_t rank = 0; rank < timeline.rows.size(); ++rank)
+    for (size_t p = 0; p < timeline.rows[rank].operators.size(); ++p)
+      order.push_back({int32_t(rank), int32_t(p)});
+  auto start = [&](const Place& place) {
+    return timeline.rows[size_t(place.rank)].operators[size_t(place.position)].start;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Place& a, const Place& b) { return start(a) < start(b); });
+  return order;
+}
+
+// With what they need of other ranks.
+void add_operators(const Dependencies& dependencies, const Timeline& timeline,
+                   const std::vector<Place>& order, StepModel& model) {
   std::vector<int32_t> number(size_t(dependencies.count()), -1);
   model.row_last.assign(size_t(model.ranks), -1);
-  model.inputs_begin = {0};
-  std::vector<int32_t> inputs;
-  walk(schedule, [&](int rank, int64_t position, const Operator& op) {
-    inputs.clear();
-    bool ready = true;
-    dependencies.for_each_predecessor(rank, op, [&](int64_t id, int from) {
-      ready &= number[size_t(id)] >= 0;
-      if (from != rank) inputs.push_back(number[size_t(id)]);
-    });
-    if (!ready) return false;
-    auto& last = model.row_last[size_t(rank)];
+  for (const auto& [rank, position] : order) {
     Slice slice = timeline.rows[size_t(rank)].operators[size_t(position)];
     slice.start -= timeline.start;
     slice.end -= timeline.start;
+    auto& last = model.row_last[size_t(rank)];
     model.before.push_back(last);
-    last = number[size_t(dependencies.of(rank, op))] = int32_t(model.slices.size());
+    last = number[size_t(dependencies.of(rank, slice.op))] = int32_t(model.slices.size());
     model.slices.push_back(slice);
     model.rank.push_back(rank);
-    model.inputs.insert(model.inputs.end(), inputs.begin(), inputs.end());
+  }
+  model.inputs_begin = {0};
+  for (size_t i = 0; i < model.count(); ++i) {
+    dependencies.for_each_predecessor(model.rank[i], model.slices[i].op, [&](int64_t id, int from) {
+      int32_t input = number[size_t(id)];
+      if (input < 0) model.lacks_input[i] = uint8_t(1 + int(dependencies.at(id).op.module));
+      if (input >= 0 && from != model.rank[i]) model.inputs.push_back(input);
+    });
     model.inputs_begin.push_back(uint32_t(model.inputs.size()));
-    return true;
-  });
-  if (model.count() != schedule.operators.size())
-    throw InvalidInput("[analysis] the schedule has a deadlock; bigmac check says where");
+  }
 }
 
 void find_last_inputs(StepModel& model) {
@@ -72,9 +103,10 @@ void find_last_inputs(StepModel& model) {
 void add_intervals(const Timeline& timeline, StepModel& model) {
   model.order.assign(model.count(), 0);
   model.transfer.assign(model.count(), 0);
+  model.blocked.assign(model.count(), 0);
   model.transfer_behind.assign(size_t(model.ranks), 0);
   std::vector<size_t> next(size_t(model.ranks), 0);
-  auto take = [&](int rank, double from, double to, double& order, double& transfer) {
+  auto take = [&](int rank, double from, double to, double& order, double& transfer, double& blocked) {
     const auto& intervals = timeline.rows[size_t(rank)].intervals;
     for (size_t& n = next[size_t(rank)]; n < intervals.size(); ++n) {
       double start = intervals[n].start - timeline.start, end = intervals[n].end - timeline.start;
@@ -82,15 +114,17 @@ void add_intervals(const Timeline& timeline, StepModel& model) {
       double time = std::max(0.0, std::min(end, to) - std::max(start, from));
       if (intervals[n].spent == Spent::order) order += time;
       if (intervals[n].spent == Spent::transfer) transfer += time;
+      if (intervals[n].spent == Spent::wait) blocked += time;
       if (end > to) break;
     }
   };
   for (size_t i = 0; i < model.count(); ++i)  // of one rank in the order of time
-    take(model.rank[i], model.free_at(i), model.slices[i].start, model.order[i], model.transfer[i]);
+    take(model.rank[i], model.free_at(i), model.slices[i].start, model.order[i], model.transfer[i],
+         model.blocked[i]);
   for (int rank = 0; rank < model.ranks; ++rank) {
     int32_t last = model.row_last[size_t(rank)];
     double free = last < 0 ? 0 : model.slices[size_t(last)].end, none = 0;
-    take(rank, free, timeline.length(), none, model.transfer_behind[size_t(rank)]);
+    take(rank, free, timeline.length(), none, model.transfer_behind[size_t(rank)], none);
   }
 }
 
@@ -201,6 +235,21 @@ class Lags {
   std::unordered_map<int64_t, double> message_;  // by link
 };
 
+// What follows from the operators and their times.
+void complete(const Timeline& timeline, StepModel& model) {
+  find_last_inputs(model);
+  add_intervals(timeline, model);
+  double last = 0, first = timeline.length();
+  for (const auto& slice : model.slices) {
+    model.duration.push_back(slice.end - slice.start);
+    last = std::max(last, slice.end);
+    first = std::min(first, slice.start);
+  }
+  model.before_first = first;
+  model.behind_last = std::max(0.0, timeline.length() - last);
+  Lags(model).find();
+}
+
 }  // namespace
 
 double median_of(std::vector<double> values) {
@@ -214,20 +263,22 @@ double median_of(std::vector<double> values) {
 
 StepModel model_of(const Schedule& schedule, const Timeline& timeline) {
   check_same(schedule, timeline);
+  Dependencies dependencies(schedule);
   StepModel model;
   model.ranks = schedule.ranks();
-  add_operators(schedule, timeline, model);
-  find_last_inputs(model);
-  add_intervals(timeline, model);
-  double last = 0, first = timeline.length();
-  for (const auto& slice : model.slices) {
-    model.duration.push_back(slice.end - slice.start);
-    last = std::max(last, slice.end);
-    first = std::min(first, slice.start);
-  }
-  model.before_first = first;
-  model.behind_last = std::max(0.0, timeline.length() - last);
-  Lags(model).find();
+  add_operators(dependencies, timeline, in_order(schedule, dependencies), model);
+  complete(timeline, model);
+  return model;
+}
+
+StepModel model_of_what_is_there(const Schedule& schedule, const Timeline& timeline) {
+  StepModel model;
+  model.ranks = schedule.ranks();
+  model.is_whole = false;
+  auto order = in_order_of_time(timeline);
+  model.lacks_input.assign(order.size(), 0);
+  add_operators(Dependencies(schedule), timeline, order, model);
+  complete(timeline, model);
   return model;
 }
 

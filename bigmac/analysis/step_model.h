@@ -25,18 +25,27 @@ struct StepModel {
   std::vector<int32_t> last_input;     // of them, the one that ended last; -1 for none
   std::vector<uint8_t> by_input;       // whether it waited for that one last, not for its row
   std::vector<double> duration, own, message;
-  std::vector<double> order, transfer;       // parts of message and of own, where the recording has them
+  // Parts of message and of own, and blocked in exchanges before it, where the recording has them.
+  std::vector<double> order, transfer, blocked;
   double before_first = 0, behind_last = 0;  // of the timeline, without any operator
   std::vector<int32_t> row_last;             // by rank, -1 for an empty row
   std::vector<double> transfer_behind;       // by rank: transfers behind its last operator
   int ranks = 0;
+  // Of a recording that lacks operators (Recording::missing): by operator, 1 + the module of one of these
+  // that it needs, 0 for none.
+  bool is_whole = true;
+  std::vector<uint8_t> lacks_input{};
 
   size_t count() const { return slices.size(); }
   double free_at(size_t i) const { return before[i] < 0 ? 0 : slices[size_t(before[i])].end; }
 };
 
-// Throws InvalidInput where the timeline's operators are not the schedule's.
+// Throws InvalidInput where the timeline's operators are not the schedule's, or lack what they need.
 StepModel model_of(const Schedule& schedule, const Timeline& timeline);
+
+// Of a recording that is not whole, its operators in order of time. Waits can be judged by it; it cannot be
+// run.
+StepModel model_of_what_is_there(const Schedule& schedule, const Timeline& timeline);
 
 // When each operator ends, and how long the step takes.
 std::vector<double> run(const StepModel& model);

@@ -5,73 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "bigmac/analysis/judge.h"
+
 namespace bigmac {
 namespace {
-
-constexpr int kLongestChain = 4096;
-
-// The operator before it on the path: what it waited for last.
-int32_t before_on_path(const StepModel& model, size_t i) {
-  return model.by_input[i] ? model.last_input[i] : model.before[i];
-}
-
-struct Parts {
-  double late = 0;     // until its input had been made
-  double order = 0;    // from there on behind other messages
-  double message = 0;  // on its way
-  double own = 0;      // nothing to wait for
-};
-
-Parts parts_of(const StepModel& model, size_t i) {
-  double free = model.free_at(i) + model.transfer[i], start = model.slices[i].start;
-  Parts parts;
-  if (start <= free) return parts;
-  if (!model.by_input[i]) {
-    parts.own = start - free;
-    return parts;
-  }
-  double made = std::clamp(model.slices[size_t(model.last_input[i])].end, free, start);
-  parts.late = made - free;
-  parts.order = std::min(model.order[i], start - made);
-  parts.message = start - made - parts.order;
-  return parts;
-}
-
-// Of the operators that a wait hung on in turn, the one that took most of it.
-size_t culprit_of(const StepModel& model, size_t i, double from) {
-  auto at = model.last_input[i];
-  size_t culprit = size_t(at);
-  double most = 0;
-  for (int steps = 0; at >= 0 && steps < kLongestChain; ++steps) {
-    const Slice& slice = model.slices[size_t(at)];
-    if (slice.end <= from) break;
-    double time = slice.end - std::max(slice.start, from);
-    if (time > most) {
-      most = time;
-      culprit = size_t(at);
-    }
-    at = before_on_path(model, size_t(at));
-  }
-  return culprit;
-}
-
-struct Ramp {
-  double first_backward = 0, last_forward = 0;
-};
-
-std::vector<Ramp> ramps_of(const StepModel& model, double length) {
-  std::vector<Ramp> ramps(size_t(model.ranks), {length, 0});
-  for (size_t i = 0; i < model.count(); ++i) {
-    const auto& [op, start, end] = model.slices[i];
-    if (op.module != Module::backbone) continue;
-    auto& ramp = ramps[size_t(model.rank[i])];
-    if (op.phase == Phase::forward)
-      ramp.last_forward = std::max(ramp.last_forward, end);
-    else
-      ramp.first_backward = std::min(ramp.first_backward, start);
-  }
-  return ramps;
-}
 
 std::string cause_of(const Finding& finding) {
   auto text = std::string(name(finding.fault));
@@ -121,12 +58,6 @@ class Groups {
   std::map<std::string, int64_t> longest_;
 };
 
-double recorded_length(const StepModel& model) {
-  double last = 0;
-  for (const auto& slice : model.slices) last = std::max(last, slice.end);
-  return last + model.behind_last;
-}
-
 }  // namespace
 
 std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& model, const Causes& causes) {
@@ -139,6 +70,10 @@ std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& mo
     int rank = model.rank[i];
     const auto& ramp = ramps[size_t(rank)];
     bool warms = free < ramp.first_backward, cools = free >= ramp.last_forward;
+    if (!model.is_whole && model.lacks_input[i] != 0) {
+      groups.add("what it needed was not recorded", rank, free, model.slices[i].start - free, -1);
+      continue;
+    }
     if (parts.own > 0)
       groups.add(model.before[i] < 0 ? "step's start" : "between operators", rank, free, parts.own, -1);
     if (!model.by_input[i]) continue;
@@ -155,7 +90,8 @@ std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& mo
                  parts.message, int64_t(input));
     }
     if (parts.late <= 0) continue;
-    size_t culprit = culprit_of(model, i, free);
+    auto found = culprit_of(model, i, free).at;
+    auto culprit = found < 0 ? input : size_t(found);
     int32_t finding = causes.blamed[culprit];
     double excess = finding >= 0 ? parts.late * double(causes.excess[culprit]) : 0;
     if (finding >= 0)
@@ -169,6 +105,11 @@ std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& mo
   for (int rank = 0; rank < model.ranks; ++rank) {
     int32_t last = model.row_last[size_t(rank)];
     double free = last < 0 ? 0 : model.slices[size_t(last)].end;
+    if (!model.is_whole) {
+      groups.add("behind what was recorded of a rank", rank, free,
+                 length - free - model.transfer_behind[size_t(rank)], -1);
+      continue;
+    }
     double end = length - model.behind_last, transfer = model.transfer_behind[size_t(rank)];
     double cools = std::max(0.0, end - free - transfer);
     groups.add("cool-down", rank, free, cools, -1);

@@ -22,7 +22,8 @@ struct WaitGroup {
 // that; the rest to what was waited for: an encoder's output on stage 0, a generator's on the last stage, a
 // message on its way, or behind others; else to warm-up (before the rank's first backward), cool-down (behind
 // its last forward), and the pace of other stages in between. Together they are all of the ranks' time
-// outside operators and transfers.
+// outside operators and transfers. Of a recording that is not whole, waits for what was not recorded and what
+// is behind a rank's last operator have groups of their own.
 std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& model, const Causes& causes);
 
 // Per rank: busy, transfer, order, wait and idle add up to the step (timeline.h). A recording without waits

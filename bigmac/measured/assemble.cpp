@@ -3,10 +3,15 @@
 #include <map>
 
 #include "bigmac/common/error.h"
-#include "bigmac/formats/table_header.h"
+#include "bigmac/measured/clocks.h"
+#include "bigmac/measured/mend.h"
+#include "bigmac/measured/operator_name.h"
 #include "bigmac/measured/raw_step.h"
 #include "bigmac/measured/raw_unknown.h"
+#include "bigmac/measured/schedule_of.h"
+#include "bigmac/measured/what_is_missing.h"
 #include "bigmac/schedule/check.h"
+#include "bigmac/schedule/labels.h"
 
 namespace bigmac {
 namespace {
@@ -27,8 +32,7 @@ void check_times(RawStep& raw) {
         fail(raw, rank,
              concat(shown(op), " ends ", op.start - op.end, " s before it starts, at ", op.start, " s"));
     }
-    std::stable_sort(rank.operators.begin(), rank.operators.end(),
-                     [](const auto& a, const auto& b) { return a.start < b.start; });
+    sort_by_start(rank.operators);
     for (size_t n = 1; n < rank.operators.size(); ++n) {
       const auto& before = rank.operators[n - 1];
       auto& op = rank.operators[n];
@@ -41,31 +45,6 @@ void check_times(RawStep& raw) {
       op.end = std::max(op.end, op.start);
     }
   }
-}
-
-// Where each stage is; empty for a loop over the ranks. Of our own traces ranks may have no stage at all;
-// then an operator that says none is of the loop's.
-std::vector<int32_t> stage_ranks_of(const RawStep& raw, int64_t chunks) {
-  auto ranks = int64_t(raw.ranks.size());
-  std::map<int64_t, int32_t> rank_of;
-  for (const auto& rank : raw.ranks)
-    for (const auto& op : rank.operators) {
-      if (op.share >= 0 || (op.stage < 0 && raw.shares.empty())) continue;
-      int64_t stage = op.stage >= 0 ? op.stage : op.chunk * ranks + rank.rank;
-      auto [at, is_new] = rank_of.emplace(stage, int32_t(rank.rank));
-      if (!is_new && at->second != rank.rank)
-        fail(raw, rank, concat(shown(op), " is of stage ", stage, ", which is on rank ", at->second));
-    }
-  std::vector<int32_t> list;
-  bool loops = int64_t(rank_of.size()) == ranks * chunks;
-  for (const auto& [stage, rank] : rank_of) {
-    if (stage != int64_t(list.size()))
-      throw InvalidInput(concat("[measured] ", raw.ranks[0].file, ": stage ", list.size(),
-                                " is on no rank; the stages go up to ", rank_of.rbegin()->first));
-    loops &= stage % ranks == rank;
-    list.push_back(rank);
-  }
-  return loops ? std::vector<int32_t>{} : list;
 }
 
 // Ranks must have the same microbatches, none beyond what they ran; which one is missing, check() says.
@@ -97,163 +76,6 @@ void check_counts_alike(const RawStep& raw) {
     }
 }
 
-class Assembly {
- public:
-  explicit Assembly(RawStep& raw) : raw_(raw) {}
-
-  Schedule schedule() {
-    set_step();
-    add_shares();
-    for (const auto& rank : raw_.ranks) {
-      for (const auto& op : rank.operators)
-        schedule_.operators.push_back(op.share >= 0 ? share_operator(op) : backbone_operator(op));
-      schedule_.row_begin.push_back(int64_t(schedule_.operators.size()));
-    }
-    return std::move(schedule_);
-  }
-
- private:
-  static Operator backbone_operator(const RawOperator& op) {
-    return backbone(op.phase, op.chunk, op.position);
-  }
-  Operator share_operator(const RawOperator& op) const {
-    return {number_of_share_[size_t(op.share)], 0, raw_.shares[size_t(op.share)].kind, op.phase};
-  }
-
-  void set_step() {
-    Step& step = schedule_.step;
-    int64_t operators = 0, most = 0;
-    for (const auto& rank : raw_.ranks) {
-      operators += int64_t(rank.operators.size());
-      for (const auto& op : rank.operators) {
-        if (op.share >= 0) continue;
-        step.chunks = std::max(step.chunks, op.chunk + 1);
-        most = std::max({most, op.position, op.microbatch});
-      }
-    }
-    step.base = Base::custom;
-    step.ranks = int64_t(raw_.ranks.size());
-    step.microbatches = most + 1;
-    step.stage_ranks = stage_ranks_of(raw_, step.chunks);
-    try {
-      check_step_fits(step, operators);
-    } catch (const InvalidInput& error) {
-      throw InvalidInput(concat("[measured] ", raw_.ranks[0].file, ": ", error.what()));
-    }
-    schedule_.row_begin = {0};
-    set_order();
-  }
-
-  void set_order() {
-    Step& step = schedule_.step;
-    std::vector<uint32_t> order(size_t(step.microbatches), 0);
-    position_of_.assign(size_t(step.microbatches), 0);
-    for (const auto& rank : raw_.ranks)
-      for (const auto& op : rank.operators)
-        if (op.share < 0) {
-          order[size_t(op.position)] = uint32_t(op.microbatch);
-          position_of_[size_t(op.microbatch)] = uint32_t(op.position);
-        }
-    if (!std::is_sorted(order.begin(), order.end())) step.order = std::move(order);
-  }
-
-  void add_shares() {
-    std::vector<std::string> names;
-    std::vector<int32_t> module_of;
-    Step& step = schedule_.step;
-    for (const auto& share : raw_.shares) {
-      auto at = std::find(names.begin(), names.end(), share.module);
-      module_of.push_back(int32_t(at - names.begin()));
-      if (at != names.end()) continue;
-      names.push_back(share.module);
-      step.modules.push_back({share.module, share.kind, {}});
-    }
-    if (names.empty()) return;
-    step.arrangement = Arrangement::nested;
-    for (size_t n = 0; n < names.size(); ++n) add_items(int32_t(n), module_of);
-    set_generator_unit();
-    for (size_t n = 0; n < names.size(); ++n) {
-      auto& module = step.modules[n];
-      module.trained = module.kind == Module::generator || has_backward(int32_t(n), module_of);
-    }
-    add_share_list(module_of);
-  }
-
-  // A frozen encoder has none.
-  bool has_backward(int32_t module, const std::vector<int32_t>& module_of) const {
-    for (const auto& rank : raw_.ranks)
-      for (const auto& op : rank.operators)
-        if (op.share >= 0 && module_of[size_t(op.share)] == module && op.phase != Phase::forward) return true;
-    return false;
-  }
-
-  void add_items(int32_t module, const std::vector<int32_t>& module_of) {
-    auto& items = schedule_.step.modules[size_t(module)].items;
-    size_t count = 0;
-    for (size_t s = 0; s < raw_.shares.size(); ++s)
-      if (module_of[s] == module) count += raw_.shares[s].items.size();
-    items.assign(count, {0, -1});
-    for (size_t s = 0; s < raw_.shares.size(); ++s) {
-      if (module_of[s] != module) continue;
-      for (const auto& item : raw_.shares[s].items) {
-        const auto& name = schedule_.step.modules[size_t(module)].name;
-        if (item.item < 0 || item.item >= int64_t(count) || items[size_t(item.item)].size >= 0)
-          throw InvalidInput(concat("[measured] ", raw_.ranks[0].file, ": item ", item.item, " of '", name,
-                                    "' is there twice or not among the ", count, " that there are"));
-        if (item.microbatch < 0 || item.microbatch >= schedule_.step.microbatches)
-          throw InvalidInput(concat("[measured] ", raw_.ranks[0].file, ": item ", item.item, " of '", name,
-                                    "' is of microbatch ", item.microbatch, "; there are ",
-                                    schedule_.step.microbatches));
-        items[size_t(item.item)] = {position_of_[size_t(item.microbatch)], item.size};
-      }
-    }
-  }
-
-  // The size of the generators' units with which every share is of the unit that it says.
-  void set_generator_unit() {
-    Step& step = schedule_.step;
-    auto fits = [&](int64_t size) {
-      for (const auto& share : raw_.shares)
-        for (const auto& item : share.items)
-          if (share.kind == Module::generator && position_of_[size_t(item.microbatch)] / size != share.unit)
-            return false;
-      return true;
-    };
-    for (int64_t size = step.ranks; size > 0; --size)
-      if (fits(size)) {
-        step.generator_unit = size == step.ranks ? 0 : size;
-        return;
-      }
-  }
-
-  void add_share_list(const std::vector<int32_t>& module_of) {
-    std::vector<int32_t> rank_of(raw_.shares.size(), -1);
-    for (const auto& rank : raw_.ranks)
-      for (const auto& op : rank.operators)
-        if (op.share >= 0) rank_of[size_t(op.share)] = int32_t(rank.rank);
-    std::vector<uint32_t> order(raw_.shares.size());
-    for (size_t n = 0; n < order.size(); ++n) order[n] = uint32_t(n);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return std::tuple(module_of[a], raw_.shares[a].unit, rank_of[a]) <
-             std::tuple(module_of[b], raw_.shares[b].unit, rank_of[b]);
-    });
-    number_of_share_.assign(order.size(), 0);
-    auto& shares = schedule_.shares;
-    for (uint32_t s : order) {
-      number_of_share_[s] = uint32_t(shares.list.size());
-      auto first = uint32_t(shares.items.size());
-      for (const auto& item : raw_.shares[s].items) shares.items.push_back(uint32_t(item.item));
-      shares.list.push_back({module_of[s], int32_t(raw_.shares[s].unit), rank_of[s], first,
-                             uint32_t(raw_.shares[s].items.size())});
-    }
-  }
-
-  RawStep& raw_;
-  Schedule schedule_;
-  std::vector<uint32_t> position_of_;  // by microbatch as the caller counts
-  std::vector<uint32_t> number_of_share_;
-};
-
 // Puts the second chunks where they are in a V. False where they say their stage, or are not two.
 bool fold(RawStep& raw) {
   auto ranks = int64_t(raw.ranks.size());
@@ -271,12 +93,15 @@ bool fold(RawStep& raw) {
 }
 
 Schedule complete_schedule(RawStep& raw) {
-  auto schedule = Assembly(raw).schedule();
+  auto schedule = schedule_of(raw, stage_ranks_of(raw));
   auto problems = check(schedule);
   if (problems.empty()) return schedule;
   if (!raw.order_assumed && problems.back().starts_with("deadlock") && fold(raw)) {
-    auto folded = Assembly(raw).schedule();
+    auto folded = schedule_of(raw, stage_ranks_of(raw));
     if (check(folded).empty()) return folded;
+    for (auto& rank : raw.ranks)
+      for (auto& op : rank.operators)
+        if (op.share < 0) op.stage = -1;
   }
   auto text = concat("[measured] ", raw.ranks[0].file, raw.name.empty() ? "" : ": iteration ", raw.name, ": ",
                      problems[0]);
@@ -286,6 +111,88 @@ Schedule complete_schedule(RawStep& raw) {
         "\nThe operators do not say their chunks: they were taken to run in the order of interleaved 1F1B; "
         "is that what ran, with this V and G?";
   throw InvalidInput(text);
+}
+
+// The operators that labels of intervals mean.
+class Labelled {
+ public:
+  explicit Labelled(const Schedule& schedule) {
+    Labels labels(schedule);
+    for (uint32_t n = 0; n < schedule.shares.list.size(); ++n) {
+      const auto& share = schedule.shares.list[n];
+      const auto& module = schedule.module_of(share);
+      for (auto op : {encoder_forward(n), encoder_backward(n), generate(n)})
+        if (op.module == module.kind) of_shares_[{share.rank, labels(op)}] = op;
+    }
+  }
+
+  Operator operator()(int rank, const std::string& label) const {
+    if (auto at = of_shares_.find({rank, label}); at != of_shares_.end()) return at->second;
+    auto name = parse_operator_name(label);
+    if (!name || name->chunk < 0 || name->microbatch < 0 || name->chunk > UINT16_MAX) return {};
+    return backbone(name->phase, name->chunk, name->microbatch);
+  }
+
+ private:
+  std::map<std::pair<int, std::string>, Operator> of_shares_;
+};
+
+// By number of a raw step's share, that of the table's.
+std::vector<uint32_t> numbers_of_shares(const RawStep& raw, const Schedule& schedule) {
+  std::vector<uint32_t> numbers(raw.shares.size(), UINT32_MAX);
+  for (size_t r = 0; r < raw.ranks.size(); ++r) {
+    auto row = schedule.row(int(r));
+    for (size_t n = 0; n < row.size(); ++n)
+      if (auto share = raw.ranks[r].operators[n].share; share >= 0) numbers[size_t(share)] = row[n].index;
+  }
+  return numbers;
+}
+
+MeasuredStep measured_step(RawStep& raw, Schedule schedule) {
+  MeasuredStep step{.name = raw.name,
+                    .schedule = std::move(schedule),
+                    .timeline = {},
+                    .rank_steps = {},
+                    .memory_limit = raw.memory_limit};
+  bool any_memory = false;
+  auto numbers = numbers_of_shares(raw, step.schedule);
+  std::optional<Labelled> labelled;
+  for (size_t r = 0; r < raw.ranks.size(); ++r) {
+    auto& rank = raw.ranks[r];
+    auto& row = step.timeline.rows.emplace_back();
+    auto ops = step.schedule.row(int(r));
+    row.operators.reserve(ops.size());
+    for (size_t n = 0; n < ops.size(); ++n)
+      row.operators.push_back({ops[n], rank.operators[n].start, rank.operators[n].end});
+    if (!rank.intervals.empty() && !labelled) labelled.emplace(step.schedule);
+    row.intervals.reserve(rank.intervals.size());
+    for (const auto& interval : rank.intervals) {
+      auto op = interval.op ? *interval.op : (*labelled)(int(r), interval.label);
+      if (interval.op && op.module != Module::backbone) {
+        op.index = op.index < numbers.size() ? numbers[op.index] : UINT32_MAX;
+        if (op.index == UINT32_MAX) op = {};  // its share was left out
+      }
+      row.intervals.push_back({interval.spent, int(interval.peer), op, interval.start, interval.end,
+                               interval.bytes, interval.sends});
+    }
+    bool empty = rank.operators.empty();
+    double length = empty ? 0 : rank.operators.back().end - rank.operators.front().start;
+    step.rank_steps.push_back(rank.step >= 0 ? rank.step : length);
+    any_memory |= !rank.memory.bytes.empty();
+    step.memory.push_back(std::move(rank.memory));
+  }
+  if (!any_memory) step.memory.clear();
+  set_ends(step.timeline);
+  return step;
+}
+
+// What it throws leaves the operators as they were, numbers that were not said filled in.
+MeasuredStep whole_step(RawStep& raw) {
+  check_times(raw);
+  fill_in_unknown(raw);
+  check_counts_alike(raw);
+  auto schedule = complete_schedule(raw);
+  return measured_step(raw, std::move(schedule));
 }
 
 }  // namespace
@@ -300,26 +207,25 @@ std::string shown(const RawOperator& op) {
 }
 
 MeasuredStep assemble(RawStep raw) {
-  check_times(raw);
-  fill_in_unknown(raw);
-  check_counts_alike(raw);
-  MeasuredStep step{.name = raw.name, .schedule = complete_schedule(raw), .timeline = {}, .rank_steps = {}};
-  auto& timeline = step.timeline;
-  timeline.start = raw.ranks[0].operators.front().start;
-  timeline.end = raw.ranks[0].operators.back().end;
-  for (size_t r = 0; r < raw.ranks.size(); ++r) {
-    const auto& rank = raw.ranks[r];
-    auto& row = timeline.rows.emplace_back();
-    auto ops = step.schedule.row(int(r));
-    for (size_t n = 0; n < ops.size(); ++n)
-      row.operators.push_back({ops[n], rank.operators[n].start, rank.operators[n].end});
-    double first = rank.operators.front().start, last = rank.operators.back().end;
-    timeline.start = std::min(timeline.start, first);
-    timeline.end = std::max(timeline.end, last);
-    step.rank_steps.push_back(rank.step >= 0 ? rank.step : last - first);
-    if (rank.memory >= 0) step.memory.push_back(rank.memory);
+  return whole_step(raw);
+}
+
+MeasuredStep assemble_what_is_there(RawStep raw, LeftOut& left) {
+  auto is_empty = [](const RawRank& rank) { return rank.operators.empty(); };
+  mend_times(raw, left);
+  if (std::none_of(raw.ranks.begin(), raw.ranks.end(), is_empty)) {
+    try {
+      return whole_step(raw);
+    } catch (const InvalidInput&) {
+      // What it says is told as what is missing, or left out.
+    }
   }
-  if (step.memory.size() != raw.ranks.size()) step.memory.clear();
+  auto stage_ranks = mend_shape(raw, left);
+  if (std::all_of(raw.ranks.begin(), raw.ranks.end(), is_empty))
+    throw InvalidInput(concat("[measured] ", raw.ranks[0].file, ": no operator is left: ",
+                              left.notes().empty() ? "there is none" : left.notes().front()));
+  auto step = measured_step(raw, schedule_of(raw, std::move(stage_ranks)));
+  step.missing = what_is_missing(step.schedule);
   return step;
 }
 

@@ -53,7 +53,7 @@ std::optional<std::vector<double>> offsets_for(const Gaps& gaps, size_t ranks) {
 Clocks compare_clocks(const MeasuredStep& step, double tolerance) {
   Dependencies dependencies(step.schedule);
   auto ranks = step.timeline.rows.size();
-  std::vector<double> ends(size_t(dependencies.count()), 0);
+  std::vector<double> ends(size_t(dependencies.count()), -kFar);
   for (size_t r = 0; r < ranks; ++r)
     for (const auto& slice : step.timeline.rows[r].operators)
       ends[size_t(dependencies.of(int(r), slice.op))] = slice.end;
@@ -63,7 +63,7 @@ Clocks compare_clocks(const MeasuredStep& step, double tolerance) {
   for (size_t r = 0; r < ranks; ++r)
     for (const auto& slice : step.timeline.rows[r].operators)
       dependencies.for_each_predecessor(int(r), slice.op, [&](int64_t id, int from) {
-        if (from == int(r)) return;
+        if (from == int(r) || ends[size_t(id)] == -kFar) return;
         double gap = slice.start - ends[size_t(id)];
         ++clocks.messages;
         clocks.conflicts += gap < -tolerance;
@@ -79,17 +79,32 @@ Clocks compare_clocks(const MeasuredStep& step, double tolerance) {
   return clocks;
 }
 
-void shift_rows(Timeline& timeline, const std::vector<double>& offsets) {
+void shift_rows(MeasuredStep& step, const std::vector<double>& offsets) {
+  for (size_t r = 0; r < step.timeline.rows.size(); ++r) {
+    auto move = [&](auto& span) {
+      span.start += offsets[r];
+      span.end += offsets[r];
+    };
+    std::for_each(step.timeline.rows[r].operators.begin(), step.timeline.rows[r].operators.end(), move);
+    std::for_each(step.timeline.rows[r].intervals.begin(), step.timeline.rows[r].intervals.end(), move);
+    if (r < step.memory.size())
+      for (double& time : step.memory[r].times) time += offsets[r];
+  }
+  set_ends(step.timeline);
+}
+
+void set_ends(Timeline& timeline) {
   double first = kFar, last = -kFar;
-  for (size_t r = 0; r < timeline.rows.size(); ++r)
-    for (auto& slice : timeline.rows[r].operators) {
-      slice.start += offsets[r];
-      slice.end += offsets[r];
-      first = std::min(first, slice.start);
-      last = std::max(last, slice.end);
-    }
-  timeline.start = first;
-  timeline.end = last;
+  auto take = [&](const auto& span) {
+    first = std::min(first, span.start);
+    last = std::max(last, span.end);
+  };
+  for (const auto& row : timeline.rows) {
+    std::for_each(row.operators.begin(), row.operators.end(), take);
+    std::for_each(row.intervals.begin(), row.intervals.end(), take);
+  }
+  timeline.start = first < kFar ? first : 0;
+  timeline.end = first < kFar ? last : 0;
 }
 
 }  // namespace bigmac

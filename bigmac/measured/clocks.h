@@ -24,10 +24,13 @@ struct Clocks {
   bool comparable() const { return conflicts == 0; }
 };
 
-// Overlaps up to `tolerance` seconds are none.
+// Overlaps up to `tolerance` seconds are none. What a step lacks (MeasuredStep::missing) is not compared.
 Clocks compare_clocks(const MeasuredStep& step, double tolerance = 1e-6);
 
-// Adds them to the rows' times, and sets the timeline's start and end.
-void shift_rows(Timeline& timeline, const std::vector<double>& offsets);
+// Adds them to the rows' times and their memory's, and sets the timeline's start and end.
+void shift_rows(MeasuredStep& step, const std::vector<double>& offsets);
+
+// From the first operator or interval of all rows to the last; 0 to 0 where there is none.
+void set_ends(Timeline& timeline);
 
 }  // namespace bigmac

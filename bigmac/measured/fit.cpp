@@ -118,29 +118,30 @@ Costs fit_costs(const MeasuredStep& step, Statistic statistic) {
 
 std::optional<MemoryFit> fit_memory(const MeasuredStep& step, bool head_apart) {
   constexpr size_t kFewest = 3;
-  size_t ranks = step.memory.size(), used = ranks - (head_apart && ranks > 0 ? 1 : 0);
-  if (used < kFewest) return {};
+  auto memory = peak_memory(step);
+  size_t ranks = memory.size(), used = ranks - (head_apart && ranks > 0 ? 1 : 0);
+  if (used < kFewest || !step.schedule.step.modules.empty()) return {};
   MemoryFit fit;
   fit.ranks_used = int64_t(used);
   for (const auto& peak : peak_live(step.schedule)) fit.in_flight.push_back(peak.in_flight);
   double mean_x = 0, mean_y = 0;
   for (size_t r = 0; r < used; ++r) {
     mean_x += double(fit.in_flight[r]) / double(used);
-    mean_y += step.memory[r] / double(used);
+    mean_y += memory[r] / double(used);
   }
   double xx = 0, xy = 0;
   for (size_t r = 0; r < used; ++r) {
     double x = double(fit.in_flight[r]) - mean_x;
     xx += x * x;
-    xy += x * (step.memory[r] - mean_y);
+    xy += x * (memory[r] - mean_y);
   }
   if (xx == 0) return {};
   fit.per_in_flight = xy / xx;
   fit.constant = mean_y - fit.per_in_flight * mean_x;
   for (size_t r = 0; r < ranks; ++r) {
     fit.fitted.push_back(fit.constant + fit.per_in_flight * double(fit.in_flight[r]));
-    if (r < used && step.memory[r] > 0)
-      fit.largest_error = std::max(fit.largest_error, std::abs(fit.fitted[r] / step.memory[r] - 1));
+    if (r < used && memory[r] > 0)
+      fit.largest_error = std::max(fit.largest_error, std::abs(fit.fitted[r] / memory[r] - 1));
   }
   return fit;
 }

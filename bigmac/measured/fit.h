@@ -59,8 +59,8 @@ struct MemoryFit {
 };
 
 // `head_apart` leaves out the last rank, which holds the output head and the loss: what it has more is then
-// measured - fitted there. None where memory was not measured, fewer than three ranks are left, or all have
-// as many in flight.
+// measured - fitted there. None where memory was not measured, fewer than three ranks are left, all have as
+// many in flight, or the step has encoders or generators, which hold memory too.
 std::optional<MemoryFit> fit_memory(const MeasuredStep& step, bool head_apart);
 
 }  // namespace bigmac

@@ -16,10 +16,17 @@
 namespace bigmac::json {
 namespace {
 
+// What walk_what_is_there() takes for the end.
+struct Broken : InvalidInput {
+  Broken(const std::string& why, int64_t at) : InvalidInput(why), bytes(at) {}
+  int64_t bytes;
+};
+
 // zlib's reader takes plain files as they are.
 class File : public std::streambuf {
  public:
-  File(const std::string& path, const Limits& limits) : path_(path), limits_(limits), block_(kBlock) {
+  File(const std::string& path, const Limits& limits, const Progress& progress = {})
+      : path_(path), limits_(limits), progress_(progress), block_(kBlock) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) fail(std::strerror(errno));
     if (S_ISDIR(status.st_mode)) fail("it is a folder; right would be a file");
@@ -53,6 +60,7 @@ class File : public std::streambuf {
   }
   // Whether the reader has come to the end.
   bool hit_end() const { return hit_end_; }
+  int64_t position() const { return block_begin_ + int64_t(block_read().size()); }
 
  protected:
   int_type underflow() override {
@@ -68,9 +76,11 @@ class File : public std::streambuf {
                                 " bytes, inflated; record fewer steps or leave out the events of kernels"));
     if (block_begin_ - token_begin_ > limits_.token)
       throw InvalidInput(concat("[json] ", place(), ": one value has more than ", limits_.token, " bytes"));
+    if (!broken_.empty()) throw Broken(broken_, block_begin_);
     int count = gzread(file_, block_.data(), unsigned(block_.size()));
     check(count);
     setg(block_.data(), block_.data(), block_.data() + std::max(count, 0));
+    if (count <= 0 && !broken_.empty()) throw Broken(broken_, block_begin_);
     hit_end_ = count == 0;
     return count > 0 ? traits_type::to_int_type(*gptr()) : traits_type::eof();
   }
@@ -81,18 +91,24 @@ class File : public std::streambuf {
   [[noreturn]] void fail(const std::string& reason) const {
     throw InvalidInput(concat("cannot read '", path_, "': ", reason));
   }
-  void check(int count) const {
+  // What stands before a break is given out before it is thrown.
+  void check(int count) {
+    if (progress_) {
+      int64_t offset = gzoffset(file_);
+      progress_(offset - told_);
+      told_ = offset;
+    }
     int code = Z_OK;
     const char* what = gzerror(file_, &code);
     if (code == Z_ERRNO) fail(std::strerror(errno));
-    if (code == Z_BUF_ERROR)
-      throw InvalidInput(concat("[gzip] ", path_, " ends too early, behind ", block_begin_ + count,
-                                " inflated bytes; it was cut off while it was written or copied"));
-    if (count >= 0 && code >= 0) return;
-    std::string reason = what;
-    if (reason.starts_with(path_ + ": ")) reason.erase(0, path_.size() + 2);
-    throw InvalidInput(
-        concat("[gzip] ", path_, " is damaged behind ", block_begin_, " inflated bytes: ", reason));
+    if (code == Z_BUF_ERROR) {
+      broken_ = concat("[gzip] ", path_, " ends too early, behind ", block_begin_ + std::max(count, 0),
+                       " inflated bytes; it was cut off while it was written or copied");
+    } else if (count < 0 || code < 0) {
+      std::string reason = what;
+      if (reason.starts_with(path_ + ": ")) reason.erase(0, path_.size() + 2);
+      broken_ = concat("[gzip] ", path_, " is damaged behind ", block_begin_, " inflated bytes: ", reason);
+    }
   }
   std::string_view block_read() const {
     return eback() == nullptr ? std::string_view{} : std::string_view(eback(), size_t(gptr() - eback()));
@@ -103,15 +119,16 @@ class File : public std::streambuf {
     auto text = tail_ + std::string(read.substr(read.size() - std::min(kShown, read.size())));
     return text.substr(text.size() - std::min(kShown, text.size()));
   }
-  int64_t position() const { return block_begin_ + int64_t(block_read().size()); }
 
   std::string path_;
   Limits limits_;
+  Progress progress_;
   std::vector<char> block_;
   gzFile file_ = nullptr;
   std::string tail_;
   bool hit_end_ = false;
-  int64_t block_begin_ = 0, token_begin_ = 0, lines_ = 1, line_begin_ = 0;
+  int64_t block_begin_ = 0, token_begin_ = 0, lines_ = 1, line_begin_ = 0, told_ = 0;
+  std::string broken_{};  // what stands behind the block
 };
 
 // nlohmann's parser calls this for every token.
@@ -145,7 +162,7 @@ class Walk : public nlohmann::json_sax<nlohmann::json> {
     if (before.ends_with('N') || before.ends_with('I')) what += "; JSON has no NaN and no Infinity";
     if (error.id == kNumberOverflow) what = "has too large a number: " + in_quotes(token);
     if (file_.hit_end()) what = "the JSON ends too early, at the end of " + in_quotes(before);
-    throw InvalidInput(concat("[json] ", file_.place(), ": ", what));
+    throw Broken(concat("[json] ", file_.place(), ": ", what), file_.position());
   }
 
  private:
@@ -196,18 +213,32 @@ std::string Token::shown() const {
   }
 }
 
-void walk_file(const std::string& path, Visitor& visitor, const Limits& limits) {
-  File file(path, limits);
+void walk_file(const std::string& path, Visitor& visitor, const Limits& limits, const Progress& progress) {
+  File file(path, limits, progress);
   if (file.is_empty()) throw InvalidInput(concat("cannot read '", path, "': it is empty"));
   std::istream in(&file);
   Walk walk(file, visitor, limits);
   nlohmann::json::sax_parse(in, &walk);
 }
 
+std::optional<Break> walk_what_is_there(const std::string& path, Visitor& visitor, const Limits& limits,
+                                        const Progress& progress) {
+  try {
+    walk_file(path, visitor, limits, progress);
+  } catch (const Broken& broken) {
+    return Break{broken.bytes, broken.what()};
+  }
+  return {};
+}
+
 std::string beginning_of(const std::string& path, size_t count) {
   File file(path, {});
-  std::string text(count, '\0');
-  text.resize(size_t(std::max<std::streamsize>(0, file.sgetn(text.data(), std::streamsize(count)))));
+  std::string text;
+  try {
+    while (text.size() < count && !file.is_empty()) text += char(file.sbumpc());
+  } catch (const Broken&) {
+    return text;
+  }
   return text;
 }
 

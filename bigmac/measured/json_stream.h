@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,12 +42,27 @@ class Visitor {
   virtual void closed(const std::vector<Level>& levels) = 0;                  // no more among them
 };
 
+// Called now and then with how many bytes of the file, as it is stored, have been read since the last call.
+using Progress = std::function<void(int64_t)>;
+
 // Throws InvalidInput for a file that is missing, a folder, unreadable, empty, larger than the limit,
 // truncated or damaged gzip, and what is no JSON: "[json] rank0.json.gz:3:17: ...". Gzip is recognised by how
 // the file begins. What a visitor throws passes.
-void walk_file(const std::string& path, Visitor& visitor, const Limits& limits = {});
+void walk_file(const std::string& path, Visitor& visitor, const Limits& limits = {},
+               const Progress& progress = {});
 
-// How the text of a file begins, inflated: at most `count` bytes. Throws as above.
+// Where a file stops being readable: it was cut off, or is damaged.
+struct Break {
+  int64_t bytes = 0;  // inflated, before it
+  std::string why;    // what walk_file throws there
+};
+
+// Likewise up to such a place, which is no error here; none for a whole file.
+std::optional<Break> walk_what_is_there(const std::string& path, Visitor& visitor, const Limits& limits = {},
+                                        const Progress& progress = {});
+
+// How the text of a file begins, inflated: at most `count` bytes, fewer where it is cut off or damaged.
+// Throws as above for what cannot be opened.
 std::string beginning_of(const std::string& path, size_t count);
 
 // "/traceEvents/12/ts"

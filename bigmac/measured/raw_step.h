@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bigmac/measured/left_out.h"
 #include "bigmac/measured/measured_step.h"
 
 namespace bigmac {
@@ -34,24 +37,46 @@ struct RawShare {
   std::vector<RawItem> items;
 };
 
+struct RawInterval {
+  Spent spent = Spent::wait;
+  int64_t peer = -1;
+  double start = 0, end = 0;  // seconds
+  std::string label{};        // of the operator it was for (labels.h); empty where that is not said
+  int64_t bytes = 0;          // of the message; 0: not said
+  bool sends = false;         // of a transfer: it left this rank
+  // It by itself, where the file says that instead of a label; index: its position, or its number in
+  // RawStep::shares.
+  std::optional<Operator> op{};
+};
+
 struct RawRank {
   std::string file;  // named in errors
   int64_t rank = -1;
   std::vector<RawOperator> operators{};  // in order of time
-  double step = -1;                      // seconds; -1: from the first operator to the last
-  double memory = -1;                    // bytes
+  std::vector<RawInterval> intervals{};
+  MemoryCurve memory{};  // one point where only the peak is known
+  double step = -1;      // seconds; -1: from the first operator to the last
 };
 
 struct RawStep {
   std::string name{};
-  std::vector<RawRank> ranks{};  // by rank, none missing
+  std::vector<RawRank> ranks{};  // by rank, none missing; without operators where nothing is known of it
   std::vector<RawShare> shares{};
+  double memory_limit = 0;                            // bytes of a rank; 0: not said
   int64_t chunks = -1, group = 0, microbatches = -1;  // where they are known
   bool order_assumed = false;                         // chunks and microbatches are those of interleaved 1F1B
 };
 
 // What differs by less than this may be rounding: operators that overlap by it are put behind one another.
 inline constexpr double kRounding = 1e-5;
+
+// Of operators or intervals; what begins at once keeps its order.
+template <class Span>
+void sort_by_start(std::vector<Span>& spans) {
+  auto earlier = [](const Span& a, const Span& b) { return a.start < b.start; };
+  if (!std::is_sorted(spans.begin(), spans.end(), earlier))
+    std::stable_sort(spans.begin(), spans.end(), earlier);
+}
 
 // "F chunk 0 microbatch 3", "B stage 2 microbatch 3", "F": what is known of an operator, for errors.
 std::string shown(const RawOperator& op);
@@ -62,5 +87,11 @@ std::string shown(const RawOperator& op);
 // rank and operator for operators that overlap, times that are not finite or run backwards, ranks with
 // different counts, and whatever check() finds.
 MeasuredStep assemble(RawStep raw);
+
+// Puts together what there is of a step that may be incomplete or damaged: as assemble() where it is whole,
+// else the operators that can be told apart, each once, in order of time and without overlaps. What is left
+// out or changed for that goes to `left`, what a whole step would have to MeasuredStep::missing. Throws
+// InvalidInput where no operator is left, or far fewer than the step would have.
+MeasuredStep assemble_what_is_there(RawStep raw, LeftOut& left);
 
 }  // namespace bigmac

@@ -49,8 +49,13 @@ int64_t forwards_of(const RawRank& rank) {
 }
 
 // Of a rank whose operators say neither chunk nor microbatch: as Megatron Core orders them.
-void fill_in_interleaved(RawStep& raw, RawRank& rank, int64_t chunks) {
+void fill_in_interleaved(RawStep& raw, RawRank& rank, int64_t chunks, bool incomplete) {
   int64_t forwards = forwards_of(rank);
+  if (incomplete) {
+    for (const auto& other : raw.ranks) forwards = std::max(forwards, forwards_of(other));
+    int64_t fewest = std::max<int64_t>({1, int64_t(raw.ranks.size()), raw.group});  // M >= G >= P
+    forwards = std::max((forwards + chunks - 1) / chunks, fewest) * chunks;
+  }
   if (forwards % chunks != 0)
     fail(rank, concat("has ", forwards, " forwards, which V=", chunks, " chunks do not divide"));
   Step step;
@@ -69,6 +74,7 @@ void fill_in_interleaved(RawStep& raw, RawRank& rank, int64_t chunks) {
     if (op.share >= 0) continue;
     const auto& list = op.phase == Phase::forward ? forward : backward;
     size_t n = at[size_t(op.phase)]++;
+    if (n >= list.size() && incomplete) n = list.size() - 1;
     if (n >= list.size()) fail(rank, concat("has more ", letter(op.phase), " than forwards"));
     op.chunk = list[n].chunk;
     op.microbatch = list[n].index;
@@ -76,17 +82,18 @@ void fill_in_interleaved(RawStep& raw, RawRank& rank, int64_t chunks) {
 }
 
 // The k-th forward of a microbatch is of chunk k, its k-th backward of the k-th last.
-void chunks_from_repeats(RawRank& rank, int64_t chunks) {
+void chunks_from_repeats(RawRank& rank, int64_t chunks, bool incomplete) {
   std::map<std::pair<Phase, int64_t>, int64_t> seen;
   for (auto& op : rank.operators) {
     if (op.share >= 0) continue;
     int64_t n = seen[{op.phase, op.microbatch}]++;
+    if (n >= chunks && incomplete) n = chunks - 1;
     if (n >= chunks) fail(rank, concat(shown(op), " is there more than V=", chunks, " times"));
     op.chunk = op.phase == Phase::forward ? n : chunks - 1 - n;
   }
 }
 
-void fill_in_chunks(RawStep& raw) {
+void fill_in_chunks(RawStep& raw, bool incomplete) {
   int64_t chunks = std::max<int64_t>(raw.chunks, 1);
   for (auto& rank : raw.ranks) {
     bool chunk_missing = false, microbatch_missing = false;
@@ -97,16 +104,16 @@ void fill_in_chunks(RawStep& raw) {
     }
     if (!chunk_missing) continue;
     if (chunks == 1) {
-      for (auto& op : rank.operators) op.chunk = 0;
+      for (auto& op : rank.operators) op.chunk = std::max<int64_t>(op.chunk, 0);
     } else if (microbatch_missing) {
-      fill_in_interleaved(raw, rank, chunks);
+      fill_in_interleaved(raw, rank, chunks, incomplete);
     } else {
-      chunks_from_repeats(rank, chunks);
+      chunks_from_repeats(rank, chunks, incomplete);
     }
   }
 }
 
-void fill_in_microbatches(RawStep& raw) {
+void fill_in_microbatches(RawStep& raw, bool incomplete) {
   for (auto& rank : raw.ranks) {
     std::map<std::pair<Phase, int64_t>, int64_t> seen;
     for (auto& op : rank.operators)
@@ -119,23 +126,24 @@ void fill_in_microbatches(RawStep& raw) {
     most = std::max(most.value_or(op.microbatch), op.microbatch);
     placed |= op.position >= 0;
   });
+  if (!least && incomplete) return;
   if (!least) fail(raw.ranks[0], "has no operators of the backbone");
   int64_t first = *least == 1 && !placed ? 1 : 0;
   for_each_backbone(raw, [&](RawRank&, RawOperator& op) {
     op.microbatch -= first;
     if (op.position < 0) op.position = op.microbatch;
   });
-  if (raw.microbatches > 0 && *most - first + 1 != raw.microbatches)
+  if (!incomplete && raw.microbatches > 0 && *most - first + 1 != raw.microbatches)
     fail(raw.ranks[0], concat("has ", *most - first + 1, " microbatches with V=",
                               std::max<int64_t>(raw.chunks, 1), ", expected were ", raw.microbatches));
 }
 
 }  // namespace
 
-void fill_in_unknown(RawStep& raw) {
+void fill_in_unknown(RawStep& raw, bool incomplete) {
   chunks_from_stages(raw);
-  fill_in_chunks(raw);
-  fill_in_microbatches(raw);
+  fill_in_chunks(raw, incomplete);
+  fill_in_microbatches(raw, incomplete);
 }
 
 }  // namespace bigmac

@@ -12,7 +12,8 @@ namespace bigmac {
 //   microbatch  in the order in which the chunk's forwards, and backwards, ran
 //   position    the microbatch
 //
-// Microbatches that count from 1 are made to count from 0. Throws InvalidInput where the counts do not fit.
-void fill_in_unknown(RawStep& raw);
+// Microbatches that count from 1 are made to count from 0. Throws InvalidInput where the counts do not fit;
+// with `incomplete` operators that fit nowhere get the numbers of others, and ranks may be empty.
+void fill_in_unknown(RawStep& raw, bool incomplete = false);
 
 }  // namespace bigmac

@@ -8,8 +8,10 @@
 #include "bigmac/measured/clocks.h"
 #include "bigmac/measured/json_stream.h"
 #include "bigmac/measured/rank_of_file.h"
+#include "bigmac/measured/read_event_files.h"
 #include "bigmac/measured/read_primus.h"
 #include "bigmac/measured/read_trace.h"
+#include "bigmac/profile/read_events.h"
 
 namespace bigmac {
 namespace {
@@ -22,21 +24,27 @@ bool is_json_file(const std::string& name) {
   return name != kConfig && (name.ends_with(".json") || name.ends_with(".json.gz"));
 }
 
-// The files of a folder that may be ranks: where there are dumps of Primus, these only.
+bool is_event_file(const std::string& name) {
+  return name.ends_with(".events") || name.ends_with(".events.gz");
+}
+
+// The files of a folder that may be ranks: where there are event files or dumps of Primus, these only.
 std::vector<std::string> files_of(const std::string& folder) {
-  std::vector<std::string> all, dumps;
+  std::vector<std::string> all, dumps, events;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     auto name = at->path().filename().string();
     if (is_json_file(name)) all.push_back(at->path().string());
     if (name.starts_with("pp_rank_") && is_json_file(name)) dumps.push_back(at->path().string());
+    if (is_event_file(name)) events.push_back(at->path().string());
   }
   if (error) throw InvalidInput(concat("cannot read '", folder, "': ", error.message()));
-  auto& files = dumps.empty() ? all : dumps;
+  auto& files = !events.empty() ? events : dumps.empty() ? all : dumps;
   if (files.empty())
     throw InvalidInput(concat("[measured] ", folder,
-                              " holds no .json or .json.gz; right would be a trace a rank, or the "
-                              "pp_rank_N.json of a Primus pipeline dump"));
+                              " holds no .json, .json.gz or .events; right would be a trace a rank, the "
+                              "pp_rank_N.json of a Primus pipeline dump, or what `bigmac train` writes "
+                              "into profile/"));
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
     return std::pair(rank_of_file(a).value_or(-1), a) < std::pair(rank_of_file(b).value_or(-1), b);
   });
@@ -80,7 +88,7 @@ bool align(MeasuredStep& step, Misfits& misfits) {
   ++(clocks.offsets ? misfits.shifted : misfits.left);
   if (!clocks.offsets) return false;
   for (double offset : *clocks.offsets) misfits.most = std::max(misfits.most, std::abs(offset));
-  shift_rows(step.timeline, *clocks.offsets);
+  shift_rows(step, *clocks.offsets);
   return true;
 }
 
@@ -97,37 +105,103 @@ void note(const Misfits& misfits, size_t steps, std::vector<std::string>& notes)
                "their ranks, first operator to last"));
 }
 
-Measurement read_trace_files(const std::vector<std::string>& files, const ReadOptions& options) {
-  Measurement measurement;
+// What has been read of all files.
+class Bytes {
+ public:
+  Bytes(const std::vector<std::string>& files, const ReadOptions& options) : options_(options) {
+    std::error_code error;
+    for (const auto& file : files) {
+      auto size = fs::file_size(file, error);
+      if (!error) all_ += int64_t(size);
+    }
+  }
+  json::Progress progress() {
+    if (!options_.progress) return {};
+    return [this](int64_t bytes) { options_.progress(read_ += bytes, all_); };
+  }
+
+ private:
+  const ReadOptions& options_;
+  int64_t read_ = 0, all_ = 0;
+};
+
+Measurement measurement_of(std::vector<RawStep> steps, bool align_clocks, std::vector<std::string> notes,
+                           LeftOut* left) {
+  Measurement measurement{.source = {}, .steps = {}, .notes = std::move(notes)};
   Misfits misfits;
-  for (auto& raw : read_traces(files, options, measurement.notes)) {
+  std::string refused;
+  for (auto& raw : steps) {
     bool says_length = raw.ranks[0].step >= 0;
-    auto& step = measurement.steps.emplace_back(assemble(std::move(raw)));
-    if (align(step, misfits) && !says_length)
+    try {
+      measurement.steps.push_back(left == nullptr ? assemble(std::move(raw))
+                                                  : assemble_what_is_there(std::move(raw), *left));
+    } catch (const InvalidInput& error) {
+      if (left == nullptr || steps.size() == 1) throw;
+      if (refused.empty()) refused = error.what();
+      measurement.notes.push_back(concat("a step is left out: ", error.what()));
+      continue;
+    }
+    auto& step = measurement.steps.back();
+    if (align_clocks && align(step, misfits) && !says_length)
       step.rank_steps.assign(step.rank_steps.size(), step.timeline.length());
   }
+  if (measurement.steps.empty()) throw InvalidInput(refused);
   note(misfits, measurement.steps.size(), measurement.notes);
-  measurement.source = concat("trace ", files[0]);
-  if (files.size() > 1) measurement.source = concat(files.size(), " traces ", files[0], " ...");
   return measurement;
+}
+
+enum class Kind { trace, primus, events };
+constexpr const char* kKinds[] = {"a trace", "a Primus pipeline dump", "a file of events"};
+
+Kind kind_of(const std::string& file) {
+  constexpr size_t kBeginning = 256;
+  auto begin = json::beginning_of(file, kBeginning);
+  if (begins_as_events(begin)) return Kind::events;
+  return begins_as_primus(begin) ? Kind::primus : Kind::trace;
+}
+
+// What the files are, by how they begin. One that is of another kind is refused, or where what there is is
+// read, left to the reader, which says that it cannot read it.
+Kind kind_of(const std::vector<std::string>& files, bool incomplete) {
+  auto kind = kind_of(files[0]);
+  for (const auto& file : files) {
+    auto other = kind_of(file);
+    if (other == kind) continue;
+    if (!incomplete)
+      throw InvalidInput(concat("[measured] '", files[0], "' and '", file, "' are of different kinds: ",
+                                kKinds[int(kind)], " and ", kKinds[int(other)]));
+    if (kind == Kind::trace) kind = other;
+  }
+  return kind;
+}
+
+std::string source_of(Kind kind, const std::vector<std::string>& files) {
+  auto folder = fs::path(files[0]).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (kind == Kind::primus) return concat("Primus pipeline dump ", folder);
+  if (kind == Kind::events) return concat("profile ", folder);
+  return files.size() == 1 ? concat("trace ", files[0]) : concat(files.size(), " traces ", files[0], " ...");
 }
 
 }  // namespace
 
 Measurement read_measured(const std::vector<std::string>& paths, const ReadOptions& options) {
   auto files = expand(paths);
-  constexpr size_t kBeginning = 256;
-  bool primus = begins_as_primus(json::beginning_of(files[0], kBeginning));
-  for (const auto& file : files)
-    if (begins_as_primus(json::beginning_of(file, kBeginning)) != primus)
-      throw InvalidInput(concat("[measured] '", files[0], "' and '", file,
-                                "' are of different kinds: a Primus pipeline dump and a trace"));
-  if (!primus) return read_trace_files(files, options);
-  Measurement measurement;
-  for (auto& raw : read_primus(files, config_beside(files[0]), options))
-    measurement.steps.push_back(assemble(std::move(raw)));
-  auto folder = fs::path(files[0]).parent_path().string();
-  measurement.source = concat("Primus pipeline dump ", folder.empty() ? "." : folder);
+  auto kind = kind_of(files, options.incomplete);
+  Bytes bytes(files, options);
+  LeftOut left;
+  auto* leaves_out = options.incomplete ? &left : nullptr;
+  std::vector<std::string> notes;
+  auto read = [&] {
+    if (kind == Kind::events) return read_event_files(files, notes, leaves_out);
+    if (kind == Kind::primus)
+      return read_primus(files, config_beside(files[0]), options, notes, leaves_out, bytes.progress());
+    return read_traces(files, options, notes, leaves_out, bytes.progress());
+  };
+  auto steps = read();
+  auto measurement = measurement_of(std::move(steps), kind != Kind::primus, std::move(notes), leaves_out);
+  for (auto& note : left.notes()) measurement.notes.push_back(std::move(note));
+  measurement.source = source_of(kind, files);
   return measurement;
 }
 

@@ -1,12 +1,12 @@
 #include "bigmac/measured/read_primus.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "bigmac/common/error.h"
-#include "bigmac/formats/in_quotes.h"
 #include "bigmac/measured/json_stream.h"
+#include "bigmac/measured/number_ranks.h"
+#include "bigmac/measured/primus_file.h"
 #include "bigmac/measured/rank_of_file.h"
 
 namespace bigmac {
@@ -17,81 +17,6 @@ using json::Token;
 
 constexpr double kMillisecond = 1e-3;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
-
-struct Iteration {
-  std::map<std::string, std::vector<double>> lists;
-  double total = -1, memory = -1;
-};
-using Iterations = std::map<int64_t, Iteration>;
-
-const std::string kLists[] = {"fwd_start",   "fwd_end",   "fwd_minibatch",   "fwd_chunk",
-                              "bwd_start",   "bwd_end",   "bwd_minibatch",   "bwd_chunk",
-                              "wgrad_start", "wgrad_end", "wgrad_minibatch", "wgrad_chunk"};
-
-bool is_list(const std::string& key) {
-  return std::find(std::begin(kLists), std::end(kLists), key) != std::end(kLists);
-}
-
-int64_t iteration_number(const std::string& path, const std::string& key) {
-  int64_t number = -1;
-  auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), number);
-  if (error != std::errc() || end != key.data() + key.size() || number < 0)
-    throw InvalidInput(concat("[primus] ", path, ": iteration ", in_quotes(key), " must be a whole number"));
-  return number;
-}
-
-class RankFile : public json::Visitor {
- public:
-  explicit RankFile(const std::string& path) : path_(path) { json::walk_file(path, *this); }
-
-  Iterations take() { return std::move(iterations_); }
-
-  void opened(const std::vector<Level>& levels, bool is_object) override {
-    if (levels.empty() && !is_object) throw InvalidInput(concat("[primus] ", path_, ": must be an object"));
-    if (levels.size() == 1) {
-      auto number = iteration_number(path_, levels[0].key);
-      if (!is_object) fail(levels, "must be an object");
-      auto [at, is_new] = iterations_.emplace(number, Iteration{});
-      if (!is_new) fail(levels, "is there twice");
-      iteration_ = &at->second;
-    }
-    if (levels.size() == 2) {
-      bool known = is_list(levels[1].key);
-      if (known && is_object) fail(levels, "must be an array of numbers");
-      list_ = known ? &iteration_->lists[levels[1].key] : nullptr;
-      if (list_ != nullptr && !list_->empty()) fail(levels, "is there twice");
-    }
-    if (levels.size() == 3 && list_ != nullptr) fail(levels, "must be a number, got an object or array");
-  }
-  void closed(const std::vector<Level>& levels) override {
-    if (levels.size() == 2) list_ = nullptr;
-  }
-  void value(const std::vector<Level>& levels, const Token& token) override {
-    if (levels.size() < 2) fail(levels, concat("must be an object, got ", token.shown()));
-    if (levels.size() == 2 && is_list(levels[1].key))
-      fail(levels, concat("must be an array of numbers, got ", token.shown()));
-    bool is_figure = levels.size() == 2 && (levels[1].key == "total" || levels[1].key == "memory");
-    bool in_list = levels.size() == 3 && list_ != nullptr;
-    if (!is_figure && !in_list) return;
-    if (token.kind != Token::Kind::number) fail(levels, concat("must be a number, got ", token.shown()));
-    if (in_list) {
-      list_->push_back(token.number);
-      return;
-    }
-    if (token.number < 0) fail(levels, concat("must be at least 0, got ", token.shown()));
-    (levels[1].key == "total" ? iteration_->total : iteration_->memory) = token.number;
-  }
-
- private:
-  [[noreturn]] void fail(const std::vector<Level>& levels, const std::string& what) const {
-    throw InvalidInput(concat("[primus] ", path_, ": ", json::pointer(levels), " ", what));
-  }
-
-  const std::string& path_;
-  Iterations iterations_;
-  Iteration* iteration_ = nullptr;
-  std::vector<double>* list_ = nullptr;
-};
 
 class ConfigFile : public json::Visitor {
  public:
@@ -125,8 +50,9 @@ class ConfigFile : public json::Visitor {
 
 class RankReader {
  public:
-  RankReader(const std::string& path, int64_t rank, int64_t number, const Iteration& iteration)
-      : path_(path), number_(number), iteration_(iteration), out_{.file = path, .rank = rank} {}
+  RankReader(const std::string& path, int64_t rank, int64_t number, const PrimusIteration& iteration,
+             LeftOut* left)
+      : path_(path), number_(number), iteration_(iteration), left_(left), out_{.file = path, .rank = rank} {}
 
   RawRank read() {
     bool splits = !list("wgrad_start").empty();
@@ -134,7 +60,8 @@ class RankReader {
     add("bwd", splits ? Phase::input : Phase::backward);
     if (splits) add("wgrad", Phase::weight);
     if (iteration_.total >= 0) out_.step = iteration_.total * kMillisecond;
-    if (iteration_.memory >= 0) out_.memory = iteration_.memory * kGiB;
+    if (iteration_.memory >= 0 && !out_.operators.empty())
+      out_.memory = {{out_.operators.front().start}, {iteration_.memory * kGiB}};
     return std::move(out_);
   }
 
@@ -153,16 +80,21 @@ class RankReader {
     const auto& ends = list(prefix + "_end");
     const auto& microbatches = list(prefix + "_minibatch");
     const auto& chunks = list(prefix + "_chunk");
-    if (starts.empty()) fail(concat("has no ", prefix, "_start"));
+    if (starts.empty() && left_ == nullptr) fail(concat("has no ", prefix, "_start"));
+    size_t most = starts.size();
     auto needs = [&](const char* what, size_t count) {
-      if (count != starts.size())
-        fail(concat("has ", starts.size(), " ", prefix, "_start and ", count, " ", prefix, what));
+      if (count == starts.size()) return;
+      auto text = concat("has ", starts.size(), " ", prefix, "_start and ", count, " ", prefix, what);
+      if (left_ == nullptr) fail(text);
+      left_->add("lists of a dump are of different length; the shorter counts",
+                 concat(path_, ": iteration ", number_, " ", text));
+      most = std::min(most, count);
     };
     needs("_end", ends.size());
     if (!microbatches.empty()) needs("_minibatch", microbatches.size());
     if (!chunks.empty()) needs("_chunk", chunks.size());
-    for (size_t n = 0; n < starts.size(); ++n) {
-      if (ends[n] < starts[n])
+    for (size_t n = 0; n < most; ++n) {
+      if (ends[n] < starts[n] && left_ == nullptr)
         fail(concat("has ", prefix, "_end[", n, "] ", ends[n], " before ", prefix, "_start[", n, "] ",
                     starts[n]));
       auto& op = out_.operators.emplace_back();
@@ -176,13 +108,15 @@ class RankReader {
 
   int64_t whole(const std::string& key, size_t n, double value) const {
     bool legal = value >= 0 && value <= double(INT32_MAX) && value == double(int64_t(value));
+    if (!legal && left_ != nullptr) return INT32_MAX;  // mend() leaves it out
     if (!legal) fail(concat("has ", key, "[", n, "] ", value, "; it must be a whole number from 0"));
     return int64_t(value);
   }
 
   const std::string& path_;
   int64_t number_;
-  const Iteration& iteration_;
+  const PrimusIteration& iteration_;
+  LeftOut* left_;
   RawRank out_;
 };
 
@@ -215,6 +149,89 @@ std::vector<std::string> by_rank(const std::vector<std::string>& paths, int64_t 
   return list;
 }
 
+// Likewise where ranks may be missing, whose paths are empty.
+std::vector<std::string> by_rank_that_are_there(const std::vector<std::string>& paths, int64_t ranks,
+                                                std::vector<std::string>& notes) {
+  constexpr int64_t kFar = 64;
+  std::map<int64_t, std::string> path_of;
+  for (const auto& path : paths) {
+    auto rank = rank_of_file(path);
+    if (!rank)
+      notes.push_back(concat("'", path, "' is left out: its name says no rank"));
+    else if (!path_of.emplace(*rank, path).second)
+      notes.push_back(concat("'", path, "' is left out: rank ", *rank, " is in '", path_of[*rank], "'"));
+  }
+  while (path_of.size() > 1 &&
+         path_of.rbegin()->first > kFar * int64_t(path_of.size()) + std::max<int64_t>(ranks, 0)) {
+    notes.push_back(concat("'", path_of.rbegin()->second, "' is left out: its rank is far from the others"));
+    path_of.erase(std::prev(path_of.end()));
+  }
+  if (path_of.empty()) return by_rank(paths, ranks);
+  std::vector<std::string> list(size_t(std::max(ranks, path_of.rbegin()->first + 1)));
+  for (const auto& [rank, path] : path_of) list[size_t(rank)] = path;
+  std::vector<int64_t> missing;
+  for (size_t rank = 0; rank < list.size(); ++rank)
+    if (list[rank].empty()) missing.push_back(int64_t(rank));
+  if (!missing.empty())
+    notes.push_back(concat("of ", list.size(), " ranks the dumps of these are missing: ", ranges(missing)));
+  return list;
+}
+
+// Of a rank's file what there is; nothing where it cannot be read.
+std::map<int64_t, PrimusIteration> iterations_of(const std::string& path, std::vector<std::string>& notes,
+                                                 LeftOut& left, const json::Progress& progress) {
+  if (path.empty()) return {};
+  try {
+    auto file = read_primus_file(path, &left, progress);
+    if (file.cut)
+      notes.push_back(concat(file.cut->why, "; it was read that far: ", file.cut->bytes, " bytes"));
+    return std::move(file.iterations);
+  } catch (const InvalidInput& error) {
+    notes.push_back(concat("'", path, "' is left out: ", error.what()));
+    return {};
+  }
+}
+
+// The iterations that any rank has.
+std::map<int64_t, RawStep> steps_that_are_there(const std::vector<std::string>& files,
+                                                std::vector<std::string>& notes, LeftOut& left,
+                                                const json::Progress& progress) {
+  std::map<int64_t, RawStep> steps;
+  for (size_t rank = 0; rank < files.size(); ++rank)
+    for (const auto& [number, iteration] : iterations_of(files[rank], notes, left, progress)) {
+      auto& step = steps[number];
+      for (size_t n = step.ranks.size(); n < files.size(); ++n)
+        step.ranks.push_back({.file = files[n], .rank = int64_t(n)});
+      step.ranks[rank] = RankReader(files[rank], int64_t(rank), number, iteration, &left).read();
+    }
+  std::erase_if(steps, [](const auto& step) {
+    return std::all_of(step.second.ranks.begin(), step.second.ranks.end(),
+                       [](const RawRank& rank) { return rank.operators.empty(); });
+  });
+  if (steps.empty() && !notes.empty()) throw InvalidInput("[primus] holds no operator: " + notes.back());
+  return steps;
+}
+
+std::map<int64_t, RawStep> whole_steps(const std::vector<std::string>& files,
+                                       const json::Progress& progress) {
+  std::map<int64_t, RawStep> steps;
+  for (size_t rank = 0; rank < files.size(); ++rank) {
+    auto iterations = read_primus_file(files[rank], nullptr, progress).iterations;
+    for (const auto& [number, iteration] : iterations) {
+      auto& step = steps[number];
+      if (step.ranks.size() != rank)
+        throw InvalidInput(concat("[primus] ", files[step.ranks.size()], " has no iteration ", number, ", ",
+                                  files[rank], " does"));
+      step.ranks.push_back(RankReader(files[rank], int64_t(rank), number, iteration, nullptr).read());
+    }
+  }
+  for (const auto& [number, step] : steps)
+    if (step.ranks.size() != files.size())
+      throw InvalidInput(concat("[primus] ", files[step.ranks.size()], " has no iteration ", number, ", ",
+                                files[0], " does"));
+  return steps;
+}
+
 }  // namespace
 
 bool begins_as_primus(const std::string& beginning) {
@@ -232,25 +249,15 @@ bool begins_as_primus(const std::string& beginning) {
 }
 
 std::vector<RawStep> read_primus(const std::vector<std::string>& paths, const std::string& config_path,
-                                 const ReadOptions& options) {
+                                 const ReadOptions& options, std::vector<std::string>& notes, LeftOut* left,
+                                 const json::Progress& progress) {
   ConfigFile config(config_path);
-  auto files = by_rank(paths, config({"pp_size"}));
-  std::map<int64_t, RawStep> steps;
-  for (size_t rank = 0; rank < files.size(); ++rank) {
-    auto iterations = RankFile(files[rank]).take();
-    for (const auto& [number, iteration] : iterations) {
-      auto& step = steps[number];
-      if (step.ranks.size() != rank)
-        throw InvalidInput(concat("[primus] ", files[step.ranks.size()], " has no iteration ", number, ", ",
-                                  files[rank], " does"));
-      step.ranks.push_back(RankReader(files[rank], int64_t(rank), number, iteration).read());
-    }
-  }
+  auto ranks = config({"pp_size"});
+  auto files = left == nullptr ? by_rank(paths, ranks) : by_rank_that_are_there(paths, ranks, notes);
+  auto steps =
+      left == nullptr ? whole_steps(files, progress) : steps_that_are_there(files, notes, *left, progress);
   std::vector<RawStep> list;
   for (auto& [number, step] : steps) {
-    if (step.ranks.size() != files.size())
-      throw InvalidInput(concat("[primus] ", files[step.ranks.size()], " has no iteration ", number, ", ",
-                                files[0], " does"));
     step.name = std::to_string(number);
     auto chunks = config({"vp_size", "vpp_size"});
     step.chunks = chunks > 0 ? chunks : options.chunks;

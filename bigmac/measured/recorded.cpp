@@ -1,76 +1,65 @@
-#include "bigmac/analysis/recorded.h"
+#include "bigmac/measured/recorded.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <future>
-#include <map>
 
-#include "bigmac/analysis/own_events.h"
 #include "bigmac/common/error.h"
 #include "bigmac/measured/clocks.h"
 #include "bigmac/measured/replay.h"
+#include "bigmac/schedule/dependencies.h"
+#include "bigmac/schedule/walk.h"
 
 namespace bigmac {
 namespace {
 
-constexpr double kMicrosecond = 1e-6;
-
-// The files that may be traces; none of a folder of Primus dumps.
-std::vector<std::string> trace_files(const std::vector<std::string>& paths) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (paths.size() != 1 || !fs::is_directory(paths[0], error)) return paths;
-  std::vector<std::string> files;
-  for (fs::directory_iterator at(paths[0], error), end; !error && at != end; at.increment(error)) {
-    auto name = at->path().filename().string();
-    if (name.starts_with("pp_rank_")) return {};
-    if (name != "config.json" && (name.ends_with(".json") || name.ends_with(".json.gz")))
-      files.push_back(at->path().string());
-  }
-  return files;
+// As replay() with every operator's own time, of a step that lacks operators: nothing waits for these. Empty
+// where the operators wait for one another in a circle.
+std::optional<Timeline> replay_what_is_there(const MeasuredStep& step) {
+  Dependencies dependencies(step.schedule);
+  constexpr double kNotThere = -2, kNotRun = -1;
+  std::vector<double> ends(size_t(dependencies.count()), kNotThere);
+  for (size_t r = 0; r < step.timeline.rows.size(); ++r)
+    for (const auto& slice : step.timeline.rows[r].operators)
+      ends[size_t(dependencies.of(int(r), slice.op))] = kNotRun;
+  Timeline timeline;
+  timeline.rows.resize(step.timeline.rows.size());
+  walk(step.schedule, [&](int rank, int64_t position, const Operator& op) {
+    auto& row = timeline.rows[size_t(rank)].operators;
+    double start = row.empty() ? 0 : row.back().end;
+    bool ready = true;
+    dependencies.for_each_predecessor(rank, op, [&](int64_t id, int) {
+      ready &= ends[size_t(id)] != kNotRun;
+      start = std::max(start, ends[size_t(id)]);
+    });
+    if (!ready) return false;
+    const auto& slice = step.timeline.rows[size_t(rank)].operators[size_t(position)];
+    row.push_back({op, start, start + slice.end - slice.start});
+    ends[size_t(dependencies.of(rank, op))] = row.back().end;
+    return true;
+  });
+  size_t count = 0;
+  for (const auto& row : timeline.rows) count += row.operators.size();
+  if (count != step.schedule.operators.size()) return {};
+  set_ends(timeline);
+  return timeline;
 }
 
-void add_events(Recording& recording, const std::map<int64_t, OwnEvents>& events) {
-  auto& rows = recording.timeline.rows;
-  std::vector<MemoryCurve> memory(rows.size());
-  bool all = true;
-  for (size_t rank = 0; rank < rows.size(); ++rank) {
-    auto found = events.find(int64_t(rank));
-    auto& row = rows[rank];
-    if (found == events.end() || row.operators.empty()) {
-      all = false;
-      continue;
-    }
-    const auto& own = found->second;
-    double offset = row.operators.front().start - own.first_operator * kMicrosecond;
-    for (auto interval : own.intervals) {
-      interval.start = interval.start * kMicrosecond + offset;
-      interval.end = interval.end * kMicrosecond + offset;
-      row.intervals.push_back(interval);
-    }
-    std::stable_sort(row.intervals.begin(), row.intervals.end(),
-                     [](const auto& a, const auto& b) { return a.start < b.start; });
-    memory[rank].bytes = own.memory.bytes;
-    for (double time : own.memory.times) memory[rank].times.push_back(time * kMicrosecond + offset);
-    recording.memory_limit = std::max(recording.memory_limit, own.memory_limit);
-    all &= !own.memory.bytes.empty();
+void use_replay(const MeasuredStep& step, Recording& recording) {
+  auto timeline = step.missing.empty() ? replay(step, Statistic::each) : replay_what_is_there(step);
+  if (!timeline) {
+    recording.notes.emplace_back(
+        "the ranks' clocks cannot be compared: each rank is shown on its own, and waits for others are not "
+        "to be believed");
+    return;
   }
-  if (all && !rows.empty()) recording.memory = std::move(memory);
-}
-
-// From the first operator or interval of all ranks to the last, once their clocks agree.
-void set_length(Timeline& timeline) {
-  std::optional<double> first, last;
-  auto take = [&](double start, double end) {
-    first = std::min(first.value_or(start), start);
-    last = std::max(last.value_or(end), end);
-  };
-  for (const auto& row : timeline.rows) {
-    for (const auto& slice : row.operators) take(slice.start, slice.end);
-    for (const auto& interval : row.intervals) take(interval.start, interval.end);
-  }
-  timeline.start = first.value_or(0);
-  timeline.end = last.value_or(0);
+  recording.timeline = std::move(*timeline);
+  recording.notes.push_back(
+      concat("the ranks' clocks cannot be compared: the timeline is a replay of the measured operators (",
+             recording.timeline.length(), " s; the longest rank took ", step.length(),
+             " s), so messages and gaps are not in it"));
+  // Peaks are all that is left of memory.
+  auto peaks = peak_memory(step);
+  recording.memory.clear();
+  for (double bytes : peaks) recording.memory.push_back({{recording.timeline.start}, {bytes}});
 }
 
 }  // namespace
@@ -79,44 +68,37 @@ Recording recording_of(const MeasuredStep& step, const std::string& source) {
   Recording recording{.name = step.name.empty() ? source : concat(source, ", step ", step.name),
                       .schedule = step.schedule,
                       .timeline = step.timeline,
-                      .measured = true};
+                      .measured = true,
+                      .memory = step.memory,
+                      .memory_limit = step.memory_limit,
+                      .missing = step.missing};
   if (!compare_clocks(step).comparable()) {
-    recording.timeline = replay(step, Statistic::each);
-    recording.notes.push_back(
-        concat("the ranks' clocks cannot be compared: the timeline is a replay of the measured operators (",
-               recording.timeline.length(), " s; the longest rank took ", step.length(),
-               " s), so messages and gaps are not in it"));
+    use_replay(step, recording);
   } else {
     auto& timeline = recording.timeline;
     timeline.end = std::max(timeline.end, timeline.start + step.length());
   }
-  for (double bytes : step.memory) recording.memory.push_back({{recording.timeline.start}, {bytes}});
+  for (const auto& part : step.missing) recording.notes.push_back("the step is not whole: " + part);
   return recording;
 }
 
-Recording recorded_step(const std::vector<std::string>& paths, const ReadOptions& options,
+Recording recorded_step(const std::vector<std::string>& paths, ReadOptions options,
                         const std::optional<std::string>& name) {
-  // Both walk through the files.
-  auto events = std::async(std::launch::async, [&paths] {
-    try {
-      return read_own_events(trace_files(paths));
-    } catch (const InvalidInput&) {
-      return std::map<int64_t, OwnEvents>{};  // read_measured says what is wrong
-    }
-  });
+  options.incomplete = true;
   auto measurement = read_measured(paths, options);
   const auto& step = name ? step_named(measurement, *name) : typical_step(measurement);
   auto recording = recording_of(step, measurement.source);
   recording.notes.insert(recording.notes.begin(), measurement.notes.begin(), measurement.notes.end());
-  bool comparable = compare_clocks(step).comparable();
-  if (auto found = events.get(); comparable && !found.empty()) {
-    add_events(recording, found);
-    set_length(recording.timeline);
-  }
-  if (measurement.steps.size() > 1 && !name)
-    recording.notes.push_back(concat("of ", measurement.steps.size(),
-                                     " steps the one with the median length behind the "
-                                     "first is taken; --step takes another"));
+  auto whole = std::count_if(measurement.steps.begin(), measurement.steps.end(),
+                             [](const auto& each) { return each.missing.empty(); });
+  auto count = measurement.steps.size();
+  if (count > 1 && !name)
+    recording.notes.push_back(
+        whole == 0 ? concat("none of ", count, " steps is whole; the one with the most operators is taken")
+                   : concat("of ", count, " steps the one with the median length behind the first is taken"));
+  if (count > 1 && whole > 0 && whole < int64_t(count))
+    recording.notes.push_back(
+        concat(int64_t(count) - whole, " of ", count, " steps are not whole and not considered"));
   return recording;
 }
 

@@ -20,7 +20,7 @@ class Events : public json::Visitor {
   Events(const std::string& path, const std::function<void(const TraceEvent&)>& visit)
       : path_(path), visit_(visit) {}
 
-  const TraceHead& head() const { return head_; }
+  TraceHead& head() { return head_; }
   bool found_events() const { return found_events_; }
 
   void opened(const std::vector<Level>& levels, bool is_object) override {
@@ -36,7 +36,7 @@ class Events : public json::Visitor {
       if (in_event(levels) && levels.size() == depth_ + 3 && is_item(levels)) event_.items.emplace_back();
       return;
     }
-    event_ = {};
+    clear();
     event_.number = levels.back().index;
   }
 
@@ -76,10 +76,30 @@ class Events : public json::Visitor {
            levels[depth_ + 1].key == "items" && !levels[depth_ + 2].is_object;
   }
 
+  // Strings keep their space.
+  void clear() {
+    for (auto* text : {&event_.name, &event_.phase, &event_.category, &event_.process, &event_.thread,
+                       &event_.module, &event_.letter})
+      text->clear();
+    event_.start.reset();
+    event_.duration.reset();
+    event_.stage = event_.chunk = event_.microbatch = event_.position = event_.unit = -1;
+    event_.items.clear();
+    event_.peer.reset();
+    event_.bytes.reset();
+    event_.free = 0;
+    event_.sends = false;
+    event_.device_type.reset();
+  }
+
   void take_head(const std::vector<Level>& levels, const Token& token) {
     if (token.kind != Token::Kind::number) return;
     if (levels.size() == 2 && levels[0].key == "distributedInfo" && levels[1].key == "rank")
       head_.rank = whole(token, levels);
+    if (levels.size() == 2 && levels[0].key == "otherData" && levels[1].key == "ranks")
+      head_.ranks = count(token);
+    if (levels.size() == 2 && levels[0].key == "otherData" && levels[1].key == "operators")
+      head_.operators = count(token);
     if (levels.size() == 1 && levels[0].key == "baseTimeNanoseconds" && std::abs(token.number) < 9e18)
       head_.base_nanoseconds = int64_t(token.number);
   }
@@ -87,15 +107,15 @@ class Events : public json::Visitor {
   void take_field(const std::vector<Level>& levels, const Token& token) {
     const auto& key = levels[depth_].key;
     if (key == "name")
-      event_.name = text(token);
+      take_text(event_.name, token);
     else if (key == "ph")
-      event_.phase = text(token);
+      take_text(event_.phase, token);
     else if (key == "cat")
-      event_.category = text(token);
+      take_text(event_.category, token);
     else if (key == "pid")
-      event_.process = text(token);
+      take_text(event_.process, token);
     else if (key == "tid")
-      event_.thread = text(token);
+      take_text(event_.thread, token);
     else if (key == "ts")
       event_.start = time(token);
     else if (key == "dur")
@@ -104,15 +124,20 @@ class Events : public json::Visitor {
 
   void take_argument(const std::string& key, const Token& token) {
     if (token.kind == Token::Kind::text) {
-      if (key == "module") event_.module = std::string(token.text);
-      if (key == "operator") event_.letter = std::string(token.text);
+      if (key == "module") event_.module.assign(token.text);
+      if (key == "operator") event_.letter.assign(token.text);
     }
+    if (key == "sends" && token.kind == Token::Kind::boolean) event_.sends = token.truth;
     if (token.kind != Token::Kind::number) return;
     if (key == "stage") event_.stage = count(token);
     if (key == "chunk") event_.chunk = count(token);
     if (key == "microbatch") event_.microbatch = count(token);
     if (key == "position") event_.position = count(token);
     if (key == "unit") event_.unit = count(token);
+    if (key == "peer") event_.peer = token.number;
+    if (key == "bytes" || key == "Total Allocated") event_.bytes = token.number;
+    if (key == "free") event_.free = token.number;
+    if (key == "Device Type") event_.device_type = token.number;
   }
 
   void take_item(const std::string& key, const Token& token) {
@@ -122,11 +147,14 @@ class Events : public json::Visitor {
     if (key == "size") event_.items.back().size = token.number;
   }
 
-  static std::string text(const Token& token) {
-    if (token.kind == Token::Kind::text) return std::string(token.text);
-    if (token.kind != Token::Kind::number) return {};
+  static void take_text(std::string& field, const Token& token) {
+    if (token.kind == Token::Kind::text) field.assign(token.text);
+    if (token.kind != Token::Kind::number) return;
     bool is_whole = std::abs(token.number) < 1e15 && token.number == std::floor(token.number);
-    return is_whole ? std::to_string(int64_t(token.number)) : std::to_string(token.number);
+    if (is_whole && token.number >= 0 && token.number < 10)
+      field.assign(1, char('0' + int(token.number)));
+    else
+      field = is_whole ? std::to_string(int64_t(token.number)) : std::to_string(token.number);
   }
   // Null where it is none; the reader of an operator says so.
   static std::optional<double> time(const Token& token) {
@@ -155,9 +183,13 @@ class Events : public json::Visitor {
 }  // namespace
 
 TraceHead for_each_event(const std::string& path, const std::function<void(const TraceEvent&)>& visit,
-                         const json::Limits& limits) {
+                         bool incomplete, const json::Progress& progress) {
   Events events(path, visit);
-  json::walk_file(path, events, limits);
+  if (incomplete)
+    events.head().cut = json::walk_what_is_there(path, events, {}, progress);
+  else
+    json::walk_file(path, events, {}, progress);
+  if (const auto& cut = events.head().cut; cut && !events.found_events()) throw InvalidInput(cut->why);
   if (!events.found_events()) throw InvalidInput(concat("[trace] ", path, ": has no traceEvents; ", kRight));
   return events.head();
 }

@@ -18,27 +18,35 @@ constexpr size_t kMostOperatorsRead = size_t{1} << 24;
 
 class Collector {
  public:
-  explicit Collector(const std::string& path) { file_.path = path; }
+  Collector(const std::string& path, LeftOut* left) : left_(left) { file_.path = path; }
 
   void take(const TraceEvent& event) {
     ++file_.events;
-    if (event.phase == "X")
-      take_complete(event);
-    else if (event.phase == "B")
-      open_[{event.process, event.thread}].push_back(begin_of(event));
-    else if (event.phase == "E")
-      take_end(event);
+    if (left_ == nullptr) return take_any(event);
+    try {
+      take_any(event);
+    } catch (const InvalidInput& error) {
+      left_->add("events that cannot be read are left out", error.what());
+    }
   }
 
   TraceFile finish(const TraceHead& head) {
     for (const auto& [lane, begins] : open_)
-      for (const auto& begin : begins)
-        if (begin.op)
-          throw InvalidInput(concat("[trace] ", file_.path, ": event ", begin.number, " (", begin.name,
-                                    ") begins and never ends; the trace stops within a step"));
+      for (const auto& begin : begins) {
+        if (!begin.op) continue;
+        auto text = concat("[trace] ", file_.path, ": event ", begin.number, " (", begin.name,
+                           ") begins and never ends; the trace stops within a step");
+        if (left_ == nullptr) throw InvalidInput(text);
+        left_->add("operators without an end are left out", text);
+      }
     file_.rank = head.rank;
     file_.base_nanoseconds = head.base_nanoseconds;
-    if (file_.lanes.empty())
+    file_.ranks_written = head.ranks;
+    file_.operators_written = head.operators;
+    file_.cut = head.cut;
+    for (const auto& lane : file_.lanes) file_.operators += int64_t(lane.operators.size());
+    if (file_.operators == 0 && head.cut) throw InvalidInput(head.cut->why);
+    if (file_.operators == 0)
       throw InvalidInput(
           concat("[trace] ", file_.path, ": none of its ", file_.events,
                  " events is named as an operator of a pipeline; understood are ", kOperatorNames,
@@ -53,6 +61,17 @@ class Collector {
     std::string name;
     std::optional<RawOperator> op;
   };
+
+  void take_any(const TraceEvent& event) {
+    if (event.phase == "X")
+      take_complete(event);
+    else if (event.phase == "B")
+      open_[{event.process, event.thread}].push_back(begin_of(event));
+    else if (event.phase == "E")
+      take_end(event);
+    else if (event.bytes && (event.phase == "C" || event.name == "[memory]"))
+      take_memory(event);
+  }
 
   [[noreturn]] void fail(const TraceEvent& event, const std::string& what) const {
     throw InvalidInput(
@@ -108,14 +127,25 @@ class Collector {
     return at->second;
   }
 
+  // Events of a lane mostly stand together.
   Lane& lane_of(const TraceEvent& event) {
     bool on_gpu = event.category == "gpu_user_annotation";
+    if (last_lane_ < file_.lanes.size()) {
+      auto& lane = file_.lanes[last_lane_];
+      if (lane.on_gpu == on_gpu && lane.process == event.process && lane.thread == event.thread) return lane;
+    }
     auto [at, is_new] =
         lane_number_.emplace(std::tuple(on_gpu, event.process, event.thread), file_.lanes.size());
     if (is_new) file_.lanes.push_back({event.process, event.thread, on_gpu});
-    auto& lane = file_.lanes[at->second];
-    lane.cpu_range |= event.category == "user_annotation" || event.category == "python_function";
-    return lane;
+    last_lane_ = at->second;
+    return file_.lanes[last_lane_];
+  }
+  TraceProcess& process_of(const TraceEvent& event) {
+    if (last_process_ == nullptr || last_name_ != event.process) {
+      last_process_ = &file_.processes[event.process];
+      last_name_ = event.process;
+    }
+    return *last_process_;
   }
 
   void add(const TraceEvent& event, RawOperator op, double start, double end) {
@@ -123,24 +153,65 @@ class Collector {
       throw InvalidInput(
           concat("[trace] ", file_.path, ": has more than ", kMostOperatorsRead, " operators"));
     if (!std::isfinite(start) || !std::isfinite(end)) fail(event, "has a time that is not finite");
+    if (left_ != nullptr && is_absurd(start, end))
+      fail(event, concat("runs from ", start, " to ", end, " microseconds, which no clock says"));
     op.start = start;
     op.end = end;
-    lane_of(event).operators.push_back(op);
+    auto& lane = lane_of(event);
+    lane.cpu_range |= event.category == "user_annotation" || event.category == "python_function";
+    lane.operators.push_back(op);
+    widen(process_of(event), start, end);
+  }
+  // Microseconds: further than 3000 years from where clocks count from, or 3 years long.
+  static bool is_absurd(double start, double end) {
+    return std::abs(start) > 1e17 || std::abs(end) > 1e17 || end - start > 1e14;
+  }
+  static void widen(TraceProcess& process, double start, double end) {
+    if (!process.span) process.span = {start, end};
+    process.span->first = std::min(process.span->first, start);
+    process.span->second = std::max(process.span->second, end);
+  }
+
+  static std::optional<Spent> spent_of(const TraceEvent& event) {
+    for (auto spent : {Spent::transfer, Spent::wait, Spent::order})
+      if (event.category == name(spent)) return spent;
+    return {};
+  }
+  void take_interval(const TraceEvent& event, Spent spent) {
+    if (!event.start || !event.duration) return;
+    double start = *event.start, end = start + *event.duration;
+    if (*event.duration < 0) fail(event, concat("takes ", *event.duration, " microseconds"));
+    if (left_ != nullptr && is_absurd(start, end))
+      fail(event, concat("runs from ", start, " to ", end, " microseconds, which no clock says"));
+    auto& process = process_of(event);
+    widen(process, start, end);
+    if (!event.peer) return;
+    bool is_rank = *event.peer >= 0 && *event.peer <= INT32_MAX;
+    auto at = event.name.find(' ');
+    auto bytes = event.bytes && *event.bytes > 0 && *event.bytes < 9e18 ? int64_t(*event.bytes) : 0;
+    process.intervals.push_back({spent, is_rank ? int64_t(*event.peer) : -1, start, end,
+                                 at == std::string::npos ? std::string() : event.name.substr(at + 1), bytes,
+                                 event.sends});
+  }
+  void take_memory(const TraceEvent& event) {
+    if (!event.start || is_absurd(*event.start, *event.start)) return;
+    auto& process = process_of(event);
+    auto& curve = event.device_type == 0.0 ? process.cpu_memory : process.memory;
+    curve.times.push_back(*event.start);
+    curve.bytes.push_back(*event.bytes);
+    if (event.free > 0) process.memory_limit = *event.bytes + event.free;
   }
 
   void take_complete(const TraceEvent& event) {
     auto op = operator_of(event);
-    bool of_own = event.category == "wait" || event.category == "transfer" || event.category == "order";
-    if (!op && !of_own) return;
-    if (!event.start || !event.duration) {
-      if (!op) return;
-      fail(event, event.start ? "lacks dur, a number of microseconds" : "lacks ts, a number of microseconds");
+    if (!op) {
+      if (auto spent = spent_of(event)) take_interval(event, *spent);
+      return;
     }
+    if (!event.start || !event.duration)
+      fail(event, event.start ? "lacks dur, a number of microseconds" : "lacks ts, a number of microseconds");
     if (*event.duration < 0) fail(event, concat("takes ", *event.duration, " microseconds"));
-    auto& span = file_.spans.emplace(event.process, std::pair(*event.start, *event.start)).first->second;
-    span.first = std::min(span.first, *event.start);
-    span.second = std::max(span.second, *event.start + *event.duration);
-    if (op) add(event, *op, *event.start, *event.start + *event.duration);
+    add(event, *op, *event.start, *event.start + *event.duration);
   }
 
   Begin begin_of(const TraceEvent& event) {
@@ -164,8 +235,11 @@ class Collector {
     add(event, *begin.op, begin.op->start, *event.start);
   }
 
+  LeftOut* left_;
   TraceFile file_;
-  size_t count_ = 0;
+  size_t count_ = 0, last_lane_ = 0;
+  TraceProcess* last_process_ = nullptr;
+  std::string last_name_{};
   std::map<std::pair<std::string, std::string>, std::vector<Begin>> open_;
   std::map<std::tuple<bool, std::string, std::string>, size_t> lane_number_;
   std::map<std::tuple<std::string, std::string, int64_t, int64_t>, int32_t> share_number_;
@@ -173,9 +247,10 @@ class Collector {
 
 }  // namespace
 
-TraceFile read_lanes(const std::string& path) {
-  Collector collector(path);
-  auto head = for_each_event(path, [&](const TraceEvent& event) { collector.take(event); });
+TraceFile read_lanes(const std::string& path, LeftOut* left, const json::Progress& progress) {
+  Collector collector(path, left);
+  auto head = for_each_event(
+      path, [&](const TraceEvent& event) { collector.take(event); }, left != nullptr, progress);
   return collector.finish(head);
 }
 

@@ -179,7 +179,7 @@ std::span<const Share> shares_of(const Shares& shares, const Unit& unit) {
                                 [&](const Share& share, const auto& value) { return key(share) < value; });
   auto last = first;
   while (last != shares.list.end() && key(*last) == wanted) ++last;
-  return {first, last};
+  return std::span(shares.list).subspan(size_t(first - shares.list.begin()), size_t(last - first));
 }
 
 // Pairs of the base that nothing was put between.

@@ -8,6 +8,21 @@ namespace {
 // Of measured times, what ended this share of the step's length before is still what was waited for.
 constexpr double kSameMoment = 1e-9;
 
+// Operators without a length that follow one another in one moment may do so in a circle, where a measured
+// table is damaged.
+class Circle {
+ public:
+  // Whether to go on from an operator that starts then to one before it.
+  bool goes_on(double start, double before) {
+    at_once_ = before < start ? 0 : at_once_ + 1;
+    return at_once_ < kMostAtOnce;
+  }
+
+ private:
+  static constexpr int kMostAtOnce = 4096;
+  int at_once_ = 0;
+};
+
 // Every operator's slice by id.
 class Slices {
  public:
@@ -49,6 +64,7 @@ class Slices {
   };
   Binding binding(Place place) const {
     auto input = last_input(place);
+    if (input && at(*input).start > at(place).start) input.reset();  // by another clock
     if (place.position > 0) {
       Place row{place.rank, place.position - 1};
       if (!input || gap_before(place).free + tolerance() >= at(place).start) return {Cause::row, row};
@@ -106,6 +122,7 @@ void find_reason(const Slices& slices, Wait& wait) {
   auto at = slices.last_input(slices.place_of(wait.rank, wait.next->op));
   if (!at) return;
   wait.input = RanOn{at->rank, slices.at(*at)};
+  Circle circle;
   while (at && slices.at(*at).end > wait.start) {
     const Slice& slice = slices.at(*at);
     double share = slice.end - std::max(slice.start, wait.start);
@@ -114,7 +131,8 @@ void find_reason(const Slices& slices, Wait& wait) {
       wait.culprit_time = share;
     }
     auto [cause, before] = slices.binding(*at);
-    at = cause == Cause::start ? std::nullopt : std::optional(before);
+    bool ends = cause == Cause::start || !circle.goes_on(slice.start, slices.at(before).start);
+    at = ends ? std::nullopt : std::optional(before);
   }
 }
 
@@ -128,12 +146,14 @@ std::vector<PathStep> critical_path(const Schedule& schedule, const Timeline& ti
     if (!row.empty() && (!at || row.back().end > slices.at(*at).end)) at = {rank, int64_t(row.size()) - 1};
   }
   std::vector<PathStep> path;
+  Circle circle;
   while (at) {
     const Slice& slice = slices.at(*at);
     auto [cause, before] = slices.binding(*at);
     double since = cause == Cause::start ? timeline.start : slices.at(before).end;
     path.push_back({at->rank, slice, cause, std::max(0.0, slice.start - since)});
-    at = cause == Cause::start ? std::nullopt : std::optional(before);
+    bool ends = cause == Cause::start || !circle.goes_on(slice.start, slices.at(before).start);
+    at = ends ? std::nullopt : std::optional(before);
   }
   std::reverse(path.begin(), path.end());
   return path;

@@ -54,10 +54,10 @@ std::string number_text(double value) {
 
 class Drawing {
  public:
-  Drawing(const Recording& recording, const PictureOptions& options)
-      : schedule_(recording.schedule),
-        timeline_(recording.timeline),
-        measured_(recording.measured),
+  Drawing(const Schedule& schedule, const Timeline& timeline, bool measured, const PictureOptions& options)
+      : schedule_(schedule),
+        timeline_(timeline),
+        measured_(measured),
         labels_(schedule_),
         width_(options.width),
         height_(kTop + double(timeline_.rows.size()) * (kRow + kGap) + kAxis + kLegend),
@@ -198,11 +198,11 @@ class Drawing {
 }  // namespace
 
 std::string to_svg(const Recording& recording, const PictureOptions& options) {
-  return Drawing(recording, options).finish();
+  return Drawing(recording.schedule, recording.timeline, recording.measured, options).finish();
 }
 
 std::string to_svg(const Schedule& schedule, const Timeline& timeline, const std::string& title) {
-  return to_svg(Recording{.name = {}, .schedule = schedule, .timeline = timeline}, {.title = title});
+  return Drawing(schedule, timeline, false, {.title = title}).finish();
 }
 
 }  // namespace bigmac

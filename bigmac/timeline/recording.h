@@ -22,6 +22,9 @@ struct Recording {
   std::vector<MemoryCurve> memory{};  // by rank; empty where it is not known
   double memory_limit = 0;            // bytes of a rank; 0: not known
   std::vector<std::string> notes{};   // what is missing or was assumed
+  // What a whole step would have besides, in words; then rows may be empty, and operators may lack what they
+  // need.
+  std::vector<std::string> missing{};
 };
 
 }  // namespace bigmac

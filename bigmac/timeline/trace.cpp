@@ -67,14 +67,18 @@ class TraceFile {
   }
   TraceFile(const TraceFile&) = delete;
 
+  // How much there should be, for those who read a part of it.
+  void open(size_t ranks, int64_t operators) {
+    write(concat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"ranks\":", ranks, ",\"operators\":", operators,
+                 "},\"traceEvents\":["));
+  }
   void put(const Json& event) {
-    write(first_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n");
+    write(first_ ? "\n" : ",\n");
     first_ = false;
     // A name that is no UTF-8 is shown with a mark in its place.
     write(event.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   void close() {
-    if (first_) write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     write("\n]}\n");
     if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
   }
@@ -94,10 +98,10 @@ class TraceFile {
 
 class TraceWriter {
  public:
-  TraceWriter(const Recording& recording, const std::string& path, const TraceOptions& options)
-      : recording_(recording),
-        schedule_(recording.schedule),
-        timeline_(recording.timeline),
+  TraceWriter(const Schedule& schedule, const Timeline& timeline, const std::string& path,
+              const TraceOptions& options)
+      : schedule_(schedule),
+        timeline_(timeline),
         scale_(1e6 / options.second),
         labels_(schedule_),
         dependencies_(schedule_),
@@ -105,13 +109,15 @@ class TraceWriter {
     int64_t operators = 0;
     for (const auto& row : timeline_.rows) operators += int64_t(row.operators.size());
     flows_ = options.flows.value_or(operators <= kMostWithFlows);
+    file_.open(timeline_.rows.size(), operators);
   }
 
-  void write() {
+  // `memory` by rank, as far as it is known.
+  void write(const std::vector<MemoryCurve>& memory, double memory_limit) {
     for (int rank = 0; rank < int(timeline_.rows.size()); ++rank) {
       write_operators(rank);
       write_intervals(rank);
-      if (size_t(rank) < recording_.memory.size()) write_memory(rank);
+      if (size_t(rank) < memory.size()) write_memory(rank, memory[size_t(rank)], memory_limit);
     }
     if (flows_) write_flows();
     file_.close();
@@ -140,15 +146,17 @@ class TraceWriter {
       Json event = complete(concat(spent, " ", labels_(interval.op)), spent.data(), rank, 1,
                             at(interval.start), at(interval.end));
       event["args"] = {{"for", describe(schedule_, interval.op)}, {"peer", interval.peer}};
+      if (interval.bytes > 0) event["args"]["bytes"] = interval.bytes;
+      if (interval.sends) event["args"]["sends"] = true;
       file_.put(event);
     }
   }
 
-  void write_memory(int rank) {
-    const auto& [times, bytes] = recording_.memory[size_t(rank)];
+  void write_memory(int rank, const MemoryCurve& curve, double limit) {
+    const auto& [times, bytes] = curve;
     for (size_t i = 0; i < times.size(); ++i) {
       Json held{{"bytes", bytes[i]}};
-      if (recording_.memory_limit > 0) held["free"] = std::max(0.0, recording_.memory_limit - bytes[i]);
+      if (limit > 0) held["free"] = std::max(0.0, limit - bytes[i]);
       file_.put(
           {{"name", "memory"}, {"ph", "C"}, {"pid", rank}, {"ts", at(times[i])}, {"args", std::move(held)}});
     }
@@ -182,7 +190,6 @@ class TraceWriter {
         });
   }
 
-  const Recording& recording_;
   const Schedule& schedule_;
   const Timeline& timeline_;
   double scale_;
@@ -195,11 +202,12 @@ class TraceWriter {
 }  // namespace
 
 void write_trace(const Recording& recording, const std::string& path, const TraceOptions& options) {
-  TraceWriter(recording, path, options).write();
+  TraceWriter(recording.schedule, recording.timeline, path, options)
+      .write(recording.memory, recording.memory_limit);
 }
 
 void write_trace(const Schedule& schedule, const Timeline& timeline, const std::string& path, double second) {
-  write_trace(Recording{.name = {}, .schedule = schedule, .timeline = timeline}, path, {.second = second});
+  TraceWriter(schedule, timeline, path, {.second = second}).write({}, 0);
 }
 
 }  // namespace bigmac

@@ -6,33 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
-#include "tests/apps/program.h"
+#include "tests/apps/traced.h"
 
 using bigmac::concat;
 using bigmac::contains;
 using bigmac::run_bigmac;
 using bigmac::TemporaryFile;
+using bigmac::Traced;
 using nlohmann::json;
 
 namespace {
 
 const std::string kPrimus = BIGMAC_SHARED_DATA "/primus-pp8";
-
-// The trace of a step that is simulated with these options, a unit as a millisecond.
-class Traced {
- public:
-  explicit Traced(const std::string& options, const std::string& name = "step.json") : file_(name) {
-    auto outcome = run_bigmac("simulate --json --trace " + file_.path() + " " + options);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    makespan_ = json::parse(outcome.out)["makespan"];
-  }
-  const std::string& path() const { return file_.path(); }
-  double makespan() const { return makespan_; }
-
- private:
-  TemporaryFile file_;
-  double makespan_ = 0;
-};
 
 json replay(const std::string& arguments) {
   auto outcome = run_bigmac("replay --json " + arguments);

@@ -58,7 +58,7 @@ TEST(Clocks, ThatAreShiftedAreMended) {
     ASSERT_TRUE(clocks.offsets);
     EXPECT_EQ((*clocks.offsets)[0], 0);
     auto timeline = run.timeline;
-    shift_rows(run.timeline, *clocks.offsets);
+    shift_rows(run, *clocks.offsets);
     EXPECT_TRUE(compare_clocks(run).comparable());
     EXPECT_NEAR(run.timeline.rows[1].operators[0].start - timeline.rows[1].operators[0].start,
                 (*clocks.offsets)[1], 1e-6);

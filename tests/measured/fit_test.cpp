@@ -103,14 +103,14 @@ TEST(FitMemory, FindsTheTwoConstantsItWasMadeWith) {
     auto run = simulated(step, Costs{});
     double constant = uniform(random, 1, 50) * kGiB, each = uniform(random, 0.1, 9) * kGiB, head = 3 * kGiB;
     for (const auto& peak : peak_live(run.schedule))
-      run.memory.push_back(constant + each * double(peak.in_flight));
-    run.memory.back() += head;
+      run.memory.push_back({{0}, {constant + each * double(peak.in_flight)}});
+    run.memory.back().bytes[0] += head;
     auto fit = fit_memory(run, true);
     ASSERT_TRUE(fit);
     EXPECT_NEAR(fit->constant / kGiB, constant / kGiB, 1e-6);
     EXPECT_NEAR(fit->per_in_flight / kGiB, each / kGiB, 1e-6);
     EXPECT_LT(fit->largest_error, 1e-9);
-    EXPECT_NEAR(run.memory.back() - fit->fitted.back(), head, 1);
+    EXPECT_NEAR(run.memory.back().bytes[0] - fit->fitted.back(), head, 1);
     EXPECT_GT(fit_memory(run, false)->largest_error, 1e-4);
   }
 }
@@ -118,11 +118,11 @@ TEST(FitMemory, FindsTheTwoConstantsItWasMadeWith) {
 TEST(FitMemory, NeedsRanksThatDiffer) {
   auto run = simulated(backbone_step(3, 1, 8), Costs{});
   EXPECT_FALSE(fit_memory(run, true));  // not measured
-  run.memory = {3 * kGiB, 2 * kGiB, kGiB};
+  run.memory = {{{0}, {3 * kGiB}}, {{0}, {2 * kGiB}}, {{0}, {kGiB}}};
   EXPECT_FALSE(fit_memory(run, true));  // two ranks fit any line
   EXPECT_TRUE(fit_memory(run, false));
   auto gpipe = simulated(step_of_base(Base::gpipe, 6, 1, 8), Costs{});
-  gpipe.memory.assign(6, kGiB);
+  gpipe.memory.assign(6, {{0}, {kGiB}});
   EXPECT_FALSE(fit_memory(gpipe, true));  // all hold 8
 }
 
@@ -139,12 +139,12 @@ TEST(FitMemory, ExplainsPrimusPp8) {
   EXPECT_LT(fit->largest_error, 0.007);
   EXPECT_NEAR(fit->constant / kGiB, 42.71, 0.01);
   EXPECT_NEAR(fit->per_in_flight / kGiB, 7.613, 0.001);
-  EXPECT_NEAR((step.memory[7] - fit->fitted[7]) / kGiB, 1.88, 0.01);
+  EXPECT_NEAR((peak_memory(step)[7] - fit->fitted[7]) / kGiB, 1.88, 0.01);
   auto all = fit_memory(step, false);
   ASSERT_TRUE(all);
   EXPECT_LT(all->largest_error, 0.025);
   for (size_t rank = 0; rank < 8; ++rank)
-    EXPECT_LT(std::abs(all->fitted[rank] / step.memory[rank] - 1), 0.025) << rank;
+    EXPECT_LT(std::abs(all->fitted[rank] / peak_memory(step)[rank] - 1), 0.025) << rank;
 }
 
 }  // namespace

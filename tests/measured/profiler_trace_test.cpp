@@ -267,7 +267,7 @@ TEST_F(ProfilerTrace, IsRefusedWithItsFileAndEvent) {
   expect_parts(told({files[1], files[2]}), {"rank 0 is missing"});
   expect_parts(told({}), {"no file is given"});
   std::filesystem::create_directory(path("empty"));
-  expect_parts(told({path("empty")}), {"holds no .json or .json.gz"});
+  expect_parts(told({path("empty")}), {"holds no .json, .json.gz or .events"});
   auto nameless = file_of(0, events_of(0, plain, 1, "x"));
   nameless.erase("distributedInfo");
   expect_parts(told({write("a.json", nameless.dump()), files[1]}), {"a.json: says no rank", "rank3.json"});

@@ -82,7 +82,7 @@ TEST_F(ReadPrimus, ReadsBackWhatATimelineOfAnyBaseWouldDump) {
         EXPECT_EQ(words_of(read.schedule), words_of(dump.schedule));
         EXPECT_NEAR(read.length(), dump.timeline.length(), 1e-12);
         EXPECT_NEAR(replay(read, Statistic::each).length(), dump.timeline.length(), 1e-9);
-        EXPECT_NEAR(read.memory.back(), (9.0 + double(ranks)) * kGiB, 1);
+        EXPECT_NEAR(peak_memory(read).back(), (9.0 + double(ranks)) * kGiB, 1);
         for (int rank = 0; rank < ranks; ++rank)
           for (size_t n = 0; n < read.timeline.rows[size_t(rank)].operators.size(); ++n)
             EXPECT_NEAR(read.timeline.rows[size_t(rank)].operators[n].start,
@@ -242,7 +242,8 @@ TEST_F(PrimusPp8, HasTheStepAndTheBubbleOfIteration7) {
   EXPECT_NEAR(step.length() * 1e3, 3237.9, 0.05);
   EXPECT_NEAR(idle_over_total(step), 0.3543, 5e-5);
   const double gib[] = {104.3, 95.6, 88.1, 80.3, 73.1, 65.9, 58.1, 52.2};
-  for (size_t rank = 0; rank < 8; ++rank) EXPECT_NEAR(step.memory[rank] / kGiB, gib[rank], 0.05) << rank;
+  for (size_t rank = 0; rank < 8; ++rank)
+    EXPECT_NEAR(peak_memory(step)[rank] / kGiB, gib[rank], 0.05) << rank;
 }
 
 }  // namespace

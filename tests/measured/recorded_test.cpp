@@ -1,33 +1,20 @@
-#include "bigmac/analysis/recorded.h"
+#include "bigmac/measured/recorded.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-
+#include "bigmac/simulate/links.h"
 #include "bigmac/timeline/trace.h"
-#include "tests/analysis/support.h"
+#include "tests/measured/support.h"
 
 namespace bigmac {
 namespace {
 
-class Recorded : public testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() /
-      concat("bigmac_recorded_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_",
-             getpid());
-};
+class Recorded : public InFolder {};
 
 TEST_F(Recorded, HasTheWaitsTransfersAndMemoryOfOurTraces) {
-  auto schedule = make_schedule(nested_step(3, 1, 6, true, false), module_costs(0.5, 1));
+  auto schedule = make_schedule(nested_step(3, 1, 6, true, false), Costs{.modules = {{0.5, 1}}});
   Links links{.exchange = Exchange::batched, .inside = {0.2, 0}, .between = {0.2, 0}};
-  Recording wrote{
-      .name = "step", .schedule = schedule, .timeline = simulate(schedule, module_costs(0.5, 1), links)};
+  Recording wrote{.name = "step",
+                  .schedule = schedule,
+                  .timeline = simulate(schedule, Costs{.modules = {{0.5, 1}}}, links)};
   wrote.measured = true;
   wrote.memory = {{{0, 5, 9}, {10, 30, 20}}, {{0, 4}, {11, 12}}, {{0, 1}, {7, 8}}};
   wrote.memory_limit = 40;
@@ -58,7 +45,7 @@ TEST_F(Recorded, IsReadFromAFolder) {
   auto schedule = make_schedule(backbone_step(2, 1, 4));
   Links links{.exchange = Exchange::batched, .inside = {0.2, 0}, .between = {0.2, 0}};
   write_trace(schedule, simulate(schedule, Costs{}, links), path("trace.json"));
-  auto read = recorded_step({path("")});
+  auto read = recorded_step({folder()});
   EXPECT_FALSE(read.timeline.rows[0].intervals.empty());
   EXPECT_TRUE(read.memory.empty());
 }

@@ -6,11 +6,12 @@
 #include <chrono>
 #include <cmath>
 
+#include "bigmac/analysis/named_waits.h"
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/dependencies.h"
+#include "bigmac/timeline/explain.h"
 #include "bigmac/view/columns.h"
 #include "bigmac/view/thin.h"
-#include "bigmac/view/waits.h"
 #include "tests/view/recordings.h"
 #include "tests/view/unpacked.h"
 

@@ -103,7 +103,8 @@ Json Browser::in_session(const std::string& path, const Json& body) {
 }
 
 void Browser::open(const std::string& path) {
-  in_session("url", {{"url", "file://" + std::filesystem::absolute(path).string()}});
+  auto url = path.starts_with("http://") ? path : "file://" + std::filesystem::absolute(path).string();
+  in_session("url", {{"url", url}});
   wait_for("document.documentElement.dataset.ready === 'true'");
 }
 
@@ -175,6 +176,10 @@ void Browser::save_screenshot(const std::string& path) {
       call("GET", concat("/session/", session_, "/screenshot"), Json::object()).get<std::string>());
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+}
+
+Json Browser::cdp(const std::string& command, const Json& parameters) {
+  return in_session("goog/cdp/execute", {{"cmd", command}, {"params", parameters}});
 }
 
 std::vector<std::string> Browser::complaints() {

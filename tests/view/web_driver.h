@@ -17,7 +17,7 @@ class Browser {
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
-  // Opens a page of bigmac's and waits until it shows something.
+  // Opens a page of bigmac's, a file or an address, and waits until it shows something.
   void open(const std::string& path);
 
   // What the script returns; of a promise, what it resolves to.
@@ -34,6 +34,9 @@ class Browser {
   void wheel(double x, double y, double dy);
   void resize(int width, int height);
   void save_screenshot(const std::string& path);
+
+  // A command of the Chrome DevTools Protocol.
+  nlohmann::json cdp(const std::string& command, const nlohmann::json& parameters);
 
   // What the console has been told since the last call, warnings and errors only.
   std::vector<std::string> complaints();

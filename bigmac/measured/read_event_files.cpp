@@ -1,0 +1,227 @@
+#include "bigmac/measured/read_event_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "bigmac/common/error.h"
+#include "bigmac/measured/number_ranks.h"
+#include "bigmac/profile/read_events.h"
+
+namespace bigmac {
+namespace {
+
+std::string shown(const Profiled& of, const Doing& doing) {
+  const auto& op = doing.op;
+  auto text = std::string(letter(op.phase)) + " ";
+  if (doing.module >= 0 && doing.module < int64_t(of.modules.size()))
+    return concat(of.modules[size_t(doing.module)].name, " ", text, "unit ", doing.number);
+  return concat("LLM ", text, "stage ", doing.number, " microbatch ", doing.microbatch);
+}
+
+// "rank 2 waited for rank 1, for LLM F stage 2 microbatch 5, since 3.2 s"
+std::string last_words(const EventStep& step, double last) {
+  auto what = concat("rank ", step.of.rank, " ");
+  const auto& doing = step.doing;
+  auto since = concat(" since ", std::max(0.0, last - step.clock.to_reference(doing.since)), " s");
+  switch (doing.activity) {
+    case Activity::compute:
+      return concat(what, "was within ", shown(step.of, doing), since);
+    case Activity::wait:
+    case Activity::order:
+      return concat(what, "waited for rank ", doing.peer, ", for ", shown(step.of, doing), since);
+    case Activity::send:
+      return concat(what, "sent to rank ", doing.peer, ", from ", shown(step.of, doing), since);
+    case Activity::receive:
+      return concat(what, "took a message of rank ", doing.peer, ", for ", shown(step.of, doing), since);
+    case Activity::exchange:
+      return concat(what, "exchanged parameters or gradients with others, beside ", shown(step.of, doing),
+                    since);
+    case Activity::data:
+      return concat(what, "made its batch or waited for the others to have theirs", since);
+    case Activity::update:
+      return concat(what, "updated its parameters", since);
+    case Activity::item:
+    case Activity::none:
+      break;
+  }
+  return what + (step.ended > 0        ? concat("had ended step ", step.step)
+                 : step.events.empty() ? "had not begun"
+                                       : "was between two operators");
+}
+
+// The files of one run, by step and rank.
+using Steps = std::map<int64_t, std::map<int32_t, EventStep>>;
+
+void expect_same_run(const EventStep& step, const EventStep& first) {
+  const auto &a = step.of, &b = first.of;
+  bool same = a.ranks == b.ranks && a.chunks == b.chunks && a.modules.size() == b.modules.size();
+  for (size_t n = 0; same && n < a.modules.size(); ++n) same = a.modules[n].name == b.modules[n].name;
+  if (!same)
+    throw InvalidInput(concat("[events] '", step.file, "' and '", first.file,
+                              "' are of different runs: their ranks, chunks or modules differ"));
+}
+
+Steps read_all(const std::vector<std::string>& paths, LeftOut* left, std::vector<std::string>& notes) {
+  Steps steps;
+  const EventStep* first = nullptr;
+  for (const auto& path : paths) {
+    EventStep step;
+    try {
+      step = read_events(path);
+    } catch (const InvalidInput& error) {
+      if (left == nullptr || paths.size() == 1) throw;
+      notes.push_back(concat("'", path, "' is left out: ", error.what()));
+      continue;
+    }
+    if (first) expect_same_run(step, *first);
+    if (left == nullptr && !step.notes.empty()) throw InvalidInput(step.notes.front());
+    notes.insert(notes.end(), step.notes.begin(), step.notes.end());
+    if (step.step < 0) continue;
+    auto& of_rank = steps[step.step];
+    auto [at, is_new] = of_rank.emplace(step.of.rank, std::move(step));
+    if (!is_new)
+      throw InvalidInput(concat("[events] step ", at->second.step, " of rank ", at->first,
+                                " is in two files: '", at->second.file, "' and '", path, "'"));
+    if (!first) first = &at->second;
+  }
+  if (steps.empty())
+    throw InvalidInput(concat("[events] '", paths[0], "'",
+                              paths.size() > 1 ? " and the others hold" : " holds",
+                              " no step: none was begun"));
+  return steps;
+}
+
+// The end of the rank's last event, on rank 0's clock.
+double last_time(const EventStep& step) {
+  double last = std::max({step.began, step.ended, step.doing.since});
+  for (const auto& event : step.events)
+    if (event.activity != Activity::item) last = std::max(last, event.end);
+  return step.clock.to_reference(last);
+}
+
+// What each rank did last, where they did not end a step together.
+void note_stop(const Steps& steps, std::vector<std::string>& notes) {
+  std::map<int32_t, const EventStep*> newest;
+  for (const auto& [number, ranks] : steps)
+    for (const auto& [rank, step] : ranks) newest[rank] = &step;
+  int64_t stopped = -1;
+  double last = 0;
+  for (const auto& [rank, step] : newest) {
+    if (step->ended <= 0 || step->doing.activity != Activity::none) stopped = std::max(stopped, step->step);
+    last = std::max(last, last_time(*step));
+  }
+  if (stopped < 0) return;
+  notes.push_back(concat("the run stopped in step ", stopped, "; when the last event was written"));
+  for (const auto& [rank, step] : newest) notes.push_back(last_words(*step, last));
+}
+
+class Converter {
+ public:
+  explicit Converter(RawStep& raw) : raw_(raw) {}
+
+  void add(const EventStep& step) {
+    RawRank rank{.file = step.file, .rank = step.of.rank};
+    auto at = [&clock = step.clock](double time) { return clock.to_reference(time); };
+    for (const auto& event : step.events) {
+      if (event.activity == Activity::item) add_item(step.of, event);
+      if (event.activity == Activity::compute) {
+        rank.operators.push_back(operator_of(event, step));
+        add_memory(event, step, rank.memory);
+      }
+      if (is_interval(event.activity)) {
+        auto op = event.op;
+        if (op.module != Module::backbone) op.index = uint32_t(share_of(step.of, event));
+        rank.intervals.push_back({spent_of(event.activity),
+                                  event.peer,
+                                  at(event.start),
+                                  at(event.end),
+                                  {},
+                                  event.bytes,
+                                  event.activity == Activity::send,
+                                  op});
+      }
+    }
+    if (step.ended > step.began) rank.step = at(step.ended) - at(step.began);
+    raw_.ranks.push_back(std::move(rank));
+  }
+
+ private:
+  static bool is_interval(Activity activity) {
+    return activity >= Activity::send && activity <= Activity::exchange;
+  }
+  static Spent spent_of(Activity activity) {
+    if (activity == Activity::wait) return Spent::wait;
+    return activity == Activity::order ? Spent::order : Spent::transfer;
+  }
+  static void add_memory(const Event& event, const EventStep& step, MemoryCurve& memory) {
+    if (event.held_before == 0 && event.held_after == 0) return;  // not counted
+    for (auto [time, bytes] : {std::pair(event.start, event.held_before), {event.end, event.held_after}}) {
+      memory.times.push_back(step.clock.to_reference(time));
+      memory.bytes.push_back(double(bytes));
+    }
+  }
+
+  // Its number in the raw step; made where it is new, since its items may be missing.
+  int32_t share_of(const Profiled& of, const Event& event) {
+    auto [at, is_new] = shares_.emplace(event.op.index, int32_t(raw_.shares.size()));
+    if (is_new) {
+      const auto& module = of.modules.at(size_t(event.module));
+      raw_.shares.push_back({module.name, module.kind, 0, {}});
+    }
+    return at->second;
+  }
+
+  void add_item(const Profiled& of, const Event& event) {
+    raw_.shares[size_t(share_of(of, event))].items.push_back({event.number, event.microbatch, event.start});
+  }
+
+  RawOperator operator_of(const Event& event, const EventStep& step) {
+    RawOperator op{.phase = event.op.phase,
+                   .start = step.clock.to_reference(event.start),
+                   .end = step.clock.to_reference(event.end)};
+    if (event.op.module != Module::backbone) {
+      op.share = share_of(step.of, event);
+      raw_.shares[size_t(op.share)].unit = event.number;
+      return op;
+    }
+    op.chunk = event.op.chunk;
+    op.stage = event.number;
+    op.microbatch = event.microbatch;
+    op.position = event.op.index;
+    return op;
+  }
+
+  RawStep& raw_;
+  std::map<uint32_t, int32_t> shares_;  // of the schedule -> of the raw step
+};
+
+}  // namespace
+
+std::vector<RawStep> read_event_files(const std::vector<std::string>& paths, std::vector<std::string>& notes,
+                                      LeftOut* left) {
+  auto steps = read_all(paths, left, notes);
+  double error = 0;
+  std::vector<RawStep> all;
+  for (const auto& [number, ranks] : steps) {
+    RawStep raw{.name = std::to_string(number)};
+    Converter converter(raw);
+    for (const auto& [rank, step] : ranks) {
+      converter.add(step);
+      error = std::max(error, step.clock.error);
+    }
+    std::vector<std::string> missing;
+    if (left)
+      number_ranks_that_are_there(raw.ranks, ranks.begin()->second.of.ranks, false, missing);
+    else
+      number_ranks(raw.ranks, false, missing);
+    for (const auto& note : missing) notes.push_back(concat("step ", number, ": ", note));
+    all.push_back(std::move(raw));
+  }
+  note_stop(steps, notes);
+  if (error > 0)
+    notes.push_back(concat("clocks of ranks are aligned to within ", std::lround(error * 1e6), " us"));
+  return all;
+}
+
+}  // namespace bigmac
