@@ -11,14 +11,14 @@
 #include "bigmac/picture/raster.h"
 #include "bigmac/schedule/grid.h"
 #include "bigmac/timeline/picture.h"
+#include "bigmac/timeline/trace.h"
 
 namespace bigmac {
 namespace {
 
 constexpr char kAbout[] =
-    "Draws a step without a browser: as SVG or PNG for papers and pages, or, with neither, its table as a "
-    "grid in the "
-    "terminal.\n"
+    "Draws a step without a browser: as SVG or PNG for papers and pages, as a trace for Perfetto, or, with "
+    "none of them, its table as a grid in the terminal.\n"
     "\n"
     "FILE is a step that was measured, as `bigmac replay` reads it, or a table as `bigmac check` reads it, "
     "which is "
@@ -29,11 +29,13 @@ constexpr char kExamples[] =
     "  bigmac draw out/emoji/trace.json --png step.png --path\n"
     "  bigmac draw runs/pp8 --svg step.svg --from 0.2 --to 0.6\n"
     "  bigmac draw schedule.csv --backbone 1,1.2,0.8 --svg schedule.svg\n"
+    "  bigmac draw out/emoji/profile --trace step.json.gz\n"
     "  bigmac draw schedule.csv";
 
 struct DrawArguments {
   std::string file;
-  std::optional<std::string> svg, png;
+  std::optional<std::string> svg, png, trace;
+  int64_t most = kMostWithFlows;
   PictureOptions picture;
   bool titled = false;
   double scale = 2;
@@ -41,14 +43,23 @@ struct DrawArguments {
 };
 
 void run(const DrawArguments& arguments) {
-  for (const auto& path : {arguments.svg, arguments.png})
+  for (const auto& path : {arguments.svg, arguments.png, arguments.trace})
     if (path) check_writable(*path);
   auto recording = read_recording(arguments.file, "", arguments.options);
-  if (!arguments.svg && !arguments.png) {
+  if (arguments.trace) {
+    write_trace(recording, *arguments.trace,
+                {.second = recording.measured ? 1.0 : 1000.0,
+                 .from = arguments.picture.from,
+                 .to = arguments.picture.to,
+                 .most = arguments.most});
+    write_stdout(concat("trace: ", *arguments.trace, " (open it in https://ui.perfetto.dev)\n"));
+  }
+  if (!arguments.svg && !arguments.png && !arguments.trace) {
     write_stdout(to_grid(recording.schedule, wants_colour(STDOUT_FILENO)) + "\n" +
                  grid_legend(recording.schedule));
     return;
   }
+  if (!arguments.svg && !arguments.png) return;
   auto picture = arguments.picture;
   if (!arguments.titled) picture.title = recording.name;
   auto svg = to_svg(recording, picture);
@@ -71,6 +82,12 @@ void add_draw_command(CLI::App& program) {
   command->add_option("FILE", arguments->file, "A measured step or a table")->required();
   add_path(*command, "--svg", arguments->svg, "Draw it as SVG");
   add_path(*command, "--png", arguments->png, "Draw it as PNG");
+  add_path(*command, "--trace", arguments->trace,
+           "Write it as Chrome trace events, for Perfetto; .gz compresses them");
+  add_whole(
+      *command, "--most", 0, [arguments](int64_t most) { arguments->most = most; },
+      "Of a trace's operators: where there are more, those in the steady state are put together; 0: never")
+      ->default_str(std::to_string(kMostWithFlows));
   command
       ->add_option_function<std::string>(
           "--title",

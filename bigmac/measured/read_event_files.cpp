@@ -19,35 +19,40 @@ std::string shown(const Profiled& of, const Doing& doing) {
   return concat("LLM ", text, "stage ", doing.number, " microbatch ", doing.microbatch);
 }
 
-// "rank 2 waited for rank 1, for LLM F stage 2 microbatch 5, since 3.2 s"
+std::string shown_seconds(double seconds) {
+  return seconds < 1 ? concat(double(std::lround(seconds * 1e4)) / 10, " ms")
+                     : concat(double(std::lround(seconds * 100)) / 100, " s");
+}
+
+// "rank 2: waits for rank 1, for LLM F stage 2 microbatch 5, for 3.2 s"
 std::string last_words(const EventStep& step, double last) {
-  auto what = concat("rank ", step.of.rank, " ");
   const auto& doing = step.doing;
-  auto since = concat(" since ", std::max(0.0, last - step.clock.to_reference(doing.since)), " s");
+  auto rank = concat("rank ", step.of.rank, ": "), of = shown(step.of, doing);
+  auto since = concat(", for ", shown_seconds(std::max(0.0, last - step.clock.to_reference(doing.since))));
   switch (doing.activity) {
     case Activity::compute:
-      return concat(what, "was within ", shown(step.of, doing), since);
+      return concat(rank, "within ", of, since);
     case Activity::wait:
     case Activity::order:
-      return concat(what, "waited for rank ", doing.peer, ", for ", shown(step.of, doing), since);
+      return concat(rank, "waits for a message of rank ", doing.peer, " to run ", of, since);
     case Activity::send:
-      return concat(what, "sent to rank ", doing.peer, ", from ", shown(step.of, doing), since);
+      return concat(rank, "sends to rank ", doing.peer, " what ", of, " made", since);
     case Activity::receive:
-      return concat(what, "took a message of rank ", doing.peer, ", for ", shown(step.of, doing), since);
+      return concat(rank, "takes a message of rank ", doing.peer, " to run ", of, since);
     case Activity::exchange:
-      return concat(what, "exchanged parameters or gradients with others, beside ", shown(step.of, doing),
-                    since);
+      return concat(rank, "exchanges parameters or gradients beside ", of, since);
     case Activity::data:
-      return concat(what, "made its batch or waited for the others to have theirs", since);
+      return concat(rank, "makes its batch of step ", step.step, ", or waits for others to have theirs",
+                    since);
     case Activity::update:
-      return concat(what, "updated its parameters", since);
+      return concat(rank, "updates parameters behind step ", step.step, since);
     case Activity::item:
     case Activity::none:
       break;
   }
-  return what + (step.ended > 0        ? concat("had ended step ", step.step)
-                 : step.events.empty() ? "had not begun"
-                                       : "was between two operators");
+  return rank + (step.ended > 0        ? concat("has ended step ", step.step)
+                 : step.events.empty() ? concat("has not begun step ", step.step)
+                                       : "between two operators");
 }
 
 // The files of one run, by step and rank.
@@ -112,8 +117,9 @@ void note_stop(const Steps& steps, std::vector<std::string>& notes) {
     last = std::max(last, last_time(*step));
   }
   if (stopped < 0) return;
-  notes.push_back(concat("the run stopped in step ", stopped, "; when the last event was written"));
-  for (const auto& [rank, step] : newest) notes.push_back(last_words(*step, last));
+  auto text = concat("step ", stopped, " has not ended; when the last event was written");
+  for (const auto& [rank, step] : newest) text += "\n  " + last_words(*step, last);
+  notes.push_back(text);
 }
 
 class Converter {

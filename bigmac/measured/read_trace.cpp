@@ -207,6 +207,16 @@ void note_cut(const TraceFile& file, std::vector<std::string>& notes) {
   notes.push_back(text);
 }
 
+void note_merged(const TraceFile& file, const LeftOut* left, std::vector<std::string>& notes) {
+  if (file.operators_merged == 0) return;
+  auto text =
+      concat("[trace] ", file.path, ": ", file.operators_merged,
+             " operators in the middle of the step were put together when it was written (bigmac draw "
+             "--trace --most 0 writes all)");
+  if (left == nullptr) throw InvalidInput(text);
+  notes.push_back(text);
+}
+
 }  // namespace
 
 std::vector<RawStep> read_traces(const std::vector<std::string>& paths, const ReadOptions& options,
@@ -222,6 +232,7 @@ std::vector<RawStep> read_traces(const std::vector<std::string>& paths, const Re
       if (!files.empty() && file.own != files.front().own)
         throw InvalidInput(concat("[trace] ", path, " and ", files.front().path,
                                   ": one is bigmac's trace, the other is not"));
+      note_merged(file, left, notes);
       note_cut(file, notes);
       collected.add(file, paths.size() == 1, int32_t(shares.size()));
       shares.insert(shares.end(), file.shares.begin(), file.shares.end());

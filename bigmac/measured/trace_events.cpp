@@ -100,6 +100,8 @@ class Events : public json::Visitor {
       head_.ranks = count(token);
     if (levels.size() == 2 && levels[0].key == "otherData" && levels[1].key == "operators")
       head_.operators = count(token);
+    if (levels.size() == 2 && levels[0].key == "otherData" && levels[1].key == "merged")
+      head_.merged = count(token);
     if (levels.size() == 1 && levels[0].key == "baseTimeNanoseconds" && std::abs(token.number) < 9e18)
       head_.base_nanoseconds = int64_t(token.number);
   }

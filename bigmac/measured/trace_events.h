@@ -38,6 +38,7 @@ struct TraceHead {
   int64_t base_nanoseconds = 0;   // baseTimeNanoseconds: what times count from
   int64_t ranks = -1;             // otherData.ranks, operators: how many write_trace wrote
   int64_t operators = -1;
+  int64_t merged = 0;                // and how many it put together
   std::optional<json::Break> cut{};  // where the file stops being readable
 };
 

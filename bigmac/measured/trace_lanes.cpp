@@ -43,6 +43,7 @@ class Collector {
     file_.base_nanoseconds = head.base_nanoseconds;
     file_.ranks_written = head.ranks;
     file_.operators_written = head.operators;
+    file_.operators_merged = head.merged;
     file_.cut = head.cut;
     for (const auto& lane : file_.lanes) file_.operators += int64_t(lane.operators.size());
     if (file_.operators == 0 && head.cut) throw InvalidInput(head.cut->why);

@@ -37,7 +37,8 @@ struct TraceFile {
   std::map<std::string, TraceProcess> processes{};
   int64_t events = 0, operators = 0;
   int64_t ranks_written = -1, operators_written = -1;  // by bigmac, where it says so
-  std::optional<json::Break> cut{};                    // where the file stops being readable
+  int64_t operators_merged = 0;
+  std::optional<json::Break> cut{};  // where the file stops being readable
 };
 
 // Throws InvalidInput naming file and event, as for_each_event does and for operators with times that are not

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "bigmac/common/error.h"
 #include "bigmac/schedule/dependencies.h"
 #include "bigmac/schedule/labels.h"
+#include "bigmac/timeline/trace_rows.h"
 
 namespace bigmac {
 namespace {
@@ -67,10 +69,12 @@ class TraceFile {
   }
   TraceFile(const TraceFile&) = delete;
 
-  // How much there should be, for those who read a part of it.
-  void open(size_t ranks, int64_t operators) {
-    write(concat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"ranks\":", ranks, ",\"operators\":", operators,
-                 "},\"traceEvents\":["));
+  // How much there should be, for those who read a part of it, and how much there is no more.
+  void open(size_t ranks, int64_t operators, int64_t merged) {
+    write(
+        concat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"ranks\":", ranks, ",\"operators\":", operators));
+    if (merged > 0) write(concat(",\"merged\":", merged));
+    write("},\"traceEvents\":[");
   }
   void put(const Json& event) {
     write(first_ ? "\n" : ",\n");
@@ -105,11 +109,15 @@ class TraceWriter {
         scale_(1e6 / options.second),
         labels_(schedule_),
         dependencies_(schedule_),
+        rows_(shown_rows(timeline, options)),
         file_(path) {
-    int64_t operators = 0;
-    for (const auto& row : timeline_.rows) operators += int64_t(row.operators.size());
-    flows_ = options.flows.value_or(operators <= kMostWithFlows);
-    file_.open(timeline_.rows.size(), operators);
+    int64_t operators = 0, merged = 0;
+    for (const auto& row : rows_) {
+      merged += int64_t(row.merged_count());
+      operators += int64_t(row.last - row.first - row.merged_count());
+    }
+    flows_ = merged == 0 && options.flows.value_or(operators <= kMostWithFlows);
+    file_.open(timeline_.rows.size(), operators, merged);
   }
 
   // `memory` by rank, as far as it is known.
@@ -129,7 +137,16 @@ class TraceWriter {
   void write_operators(int rank) {
     file_.put(metadata("process_name", rank, 0, concat("rank ", rank)));
     file_.put(metadata("thread_name", rank, 0, "operators"));
-    for (const auto& slice : timeline_.rows[size_t(rank)].operators) {
+    const auto& row = rows_[size_t(rank)];
+    write_singly(rank, row.first, row.merged);
+    for (size_t begin = row.merged; begin < row.single; begin += kMerged)
+      write_merged(rank, begin, std::min(begin + kMerged, row.single));
+    write_singly(rank, row.single, row.last);
+  }
+
+  void write_singly(int rank, size_t begin, size_t end) {
+    for (size_t n = begin; n < end; ++n) {
+      const auto& slice = timeline_.rows[size_t(rank)].operators[n];
       Json event =
           complete(labels_(slice.op), name(slice.op.module).data(), rank, 0, at(slice.start), at(slice.end));
       event["args"] = arguments_of(schedule_, dependencies_, rank, slice.op);
@@ -137,11 +154,45 @@ class TraceWriter {
     }
   }
 
+  // Some operators as one event, with what they took together.
+  void write_merged(int rank, size_t begin, size_t end) {
+    const auto& operators = timeline_.rows[size_t(rank)].operators;
+    const auto &first = operators[begin], &last = operators[end - 1];
+    Json event = complete(concat(end - begin, " operators, ", labels_(first.op), " to ", labels_(last.op)),
+                          "merged", rank, 0, at(first.start), at(last.end));
+    double busy = 0;
+    std::map<std::string, double> took;
+    for (size_t n = begin; n < end; ++n) {
+      const auto& slice = operators[n];
+      double length = slice.end - slice.start;
+      busy += length;
+      bool backbone = slice.op.module == Module::backbone;
+      took[concat(backbone ? name(slice.op.module)
+                           : schedule_.module_of(schedule_.shares.list.at(slice.op.index)).name,
+                  " ", letter(slice.op.phase))] += length * scale_;
+    }
+    event["args"] = {{"operators", end - begin},
+                     {"busy", last.end > first.start ? busy / (last.end - first.start) : 1},
+                     {"microseconds", took}};
+    file_.put(event);
+  }
+
+  // Whether something of that time is shown by itself.
+  bool is_shown(int rank, double start, double end) const {
+    const auto& row = rows_[size_t(rank)];
+    const auto& operators = timeline_.rows[size_t(rank)].operators;
+    if (row.first > 0 && end <= operators[row.first - 1].end) return false;
+    if (row.last < operators.size() && start >= operators[row.last].start) return false;
+    return row.merged_count() == 0 || start < operators[row.merged].start ||
+           end > operators[row.single - 1].end;
+  }
+
   void write_intervals(int rank) {
     const auto& intervals = timeline_.rows[size_t(rank)].intervals;
     if (intervals.empty()) return;
     file_.put(metadata("thread_name", rank, 1, "waits and transfers"));
     for (const auto& interval : intervals) {
+      if (!is_shown(rank, interval.start, interval.end)) continue;
       auto spent = name(interval.spent);
       Json event = complete(concat(spent, " ", labels_(interval.op)), spent.data(), rank, 1,
                             at(interval.start), at(interval.end));
@@ -155,6 +206,7 @@ class TraceWriter {
   void write_memory(int rank, const MemoryCurve& curve, double limit) {
     const auto& [times, bytes] = curve;
     for (size_t i = 0; i < times.size(); ++i) {
+      if (!is_shown(rank, times[i], times[i])) continue;
       Json held{{"bytes", bytes[i]}};
       if (limit > 0) held["free"] = std::max(0.0, limit - bytes[i]);
       file_.put(
@@ -171,7 +223,8 @@ class TraceWriter {
     std::vector<Ran> ran(size_t(dependencies_.count()));
     for (int rank = 0; rank < int(timeline_.rows.size()); ++rank)
       for (const auto& slice : timeline_.rows[size_t(rank)].operators)
-        ran[size_t(dependencies_.of(rank, slice.op))] = {slice.start, slice.end};
+        if (is_shown(rank, slice.start, slice.end))
+          ran[size_t(dependencies_.of(rank, slice.op))] = {slice.start, slice.end};
     int64_t id = 0;
     auto put = [&](const char* phase, int rank, double time) {
       Json event{{"name", "needs"}, {"cat", "dependency"}, {"ph", phase}, {"id", id}, {"pid", rank},
@@ -184,6 +237,7 @@ class TraceWriter {
         dependencies_.for_each_predecessor(rank, slice.op, [&](int64_t of, int from) {
           const auto& [start, end] = ran[size_t(of)];
           if (from == rank || end < start || slice.start < start) return;
+          if (!is_shown(rank, slice.start, slice.end)) return;
           ++id;
           put("s", from, std::min(slice.start, start + 0.99 * (end - start)));
           put("f", rank, slice.start);
@@ -195,6 +249,7 @@ class TraceWriter {
   double scale_;
   Labels labels_;
   Dependencies dependencies_;
+  std::vector<ShownRow> rows_;
   TraceFile file_;
   bool flows_ = false;
 };

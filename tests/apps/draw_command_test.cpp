@@ -31,6 +31,25 @@ TEST_F(DrawCommand, DrawsATraceAsSvgAndPng) {
   EXPECT_LT(svg_.text().size(), svg.size());
 }
 
+TEST_F(DrawCommand, WritesATraceAndPutsTheSteadyStateTogether) {
+  TemporaryFile long_step("long.json.gz"), all("all.json"), merged("merged.json");
+  auto made = run_bigmac("simulate --pp 4 --microbatches 400 --trace " + long_step.path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  for (auto [file, most] : {std::pair(&all, "0"), {&merged, "1000"}}) {
+    auto outcome = run_bigmac("draw " + long_step.path() + " --trace " + file->path() + " --most " + most);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "trace: " + file->path())) << outcome.out;
+  }
+  EXPECT_FALSE(contains(all.text(), "\"merged\""));
+  EXPECT_LT(merged.text().size(), all.text().size() / 2);
+  auto again = run_bigmac("report " + merged.path());
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(contains(again.out + again.err, "in the middle of the step were put together")) << again.out;
+  auto refused = run_bigmac("replay " + merged.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.err, "bigmac draw --trace --most 0 writes all")) << refused.err;
+}
+
 TEST_F(DrawCommand, PrintsTheTableWhereNoPictureIsAskedFor) {
   auto outcome = run_bigmac("draw " + trace_.path());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

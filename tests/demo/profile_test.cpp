@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr int kRanks = 4, kSteps = 6;
 constexpr double kMostUnexplained = 0.005;
 
-const bool added = roles::add_program("demo", [](const std::string& folder) {
+const bool added = roles::add_program("profiled demo", [](const std::string& folder) {
   auto config = emoji_config(kRanks, 2);
   config.options.steps = kSteps;
   config.options.profile = {.folder = folder, .keep = kSteps};
@@ -53,7 +53,7 @@ Parts parts_of(const EventStep& step) {
 TEST(Profile, ThePartsOfEachRanksWallTimeAddUpToIt) {
   BIGMAC_NEEDS_PROCESSES();
   TemporaryFolder folder;
-  roles::run("demo", kRanks, folder.path());
+  roles::run("profiled demo", kRanks, folder.path());
   std::map<int, std::vector<Parts>> by_rank;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     auto step = read_events(entry.path().string());

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bigmac/common/error.h"
@@ -254,6 +255,76 @@ TEST_F(Trace, KeepsAnyName) {
         found = found || event["args"]["module"] == (name == "\xff" ? "\xEF\xBF\xBD" : name);
     EXPECT_TRUE(found) << name;
   }
+}
+
+// Every operator is written by itself or counted in an event that covers it; all of them take what they took.
+TEST_F(Trace, PutsTheSteadyStateTogetherWhereThereAreMoreOperatorsThanWanted) {
+  Recording recording{
+      .name = {}, .schedule = make_schedule(nested_step(4, 2, 400, true, false)), .timeline = {}};
+  recording.timeline = simulate(recording.schedule, Costs{.modules = {{0.5, 1}}});
+  auto path = (folder_ / "trace.json").string();
+  for (int64_t most : {0, 1000, 2000, 1'000'000}) {
+    SCOPED_TRACE(concat("most ", most));
+    write_trace(recording, path, {.most = most});
+    auto trace = read(path);
+    std::map<int, double> busy, ends;
+    std::map<int, int64_t> operators;
+    int64_t single = 0, merged = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] != "X" || event["tid"] != 0) continue;
+      int rank = event["pid"];
+      EXPECT_GE(double(event["ts"]), ends[rank] - 1e-3);  // in order, without overlaps
+      ends[rank] = double(event["ts"]) + double(event["dur"]);
+      if (event["cat"] != "merged") {
+        ++single, ++operators[rank];
+        busy[rank] += double(event["dur"]);
+        continue;
+      }
+      merged += int64_t(event["args"]["operators"]);
+      operators[rank] += int64_t(event["args"]["operators"]);
+      double took = 0;
+      for (const auto& [name, microseconds] : event["args"]["microseconds"].items())
+        took += double(microseconds);
+      EXPECT_NEAR(took, double(event["args"]["busy"]) * double(event["dur"]), 1e-3 * took);
+      busy[rank] += took;
+    }
+    EXPECT_EQ(trace["otherData"]["operators"], single);
+    EXPECT_EQ(merged > 0, most > 0 && most < int64_t(recording.schedule.operators.size()));
+    if (merged > 0) {
+      EXPECT_LE(single, most);
+      EXPECT_EQ(trace["otherData"]["merged"], merged);
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      double all = rank_times(recording.timeline)[size_t(rank)].busy * 1e6;
+      EXPECT_EQ(operators[rank], int64_t(recording.schedule.row(rank).size()));
+      EXPECT_NEAR(busy[rank], all, 1e-6 * all);
+    }
+  }
+}
+
+TEST_F(Trace, WritesAPartOfTheStep) {
+  Recording recording{
+      .name = {}, .schedule = make_schedule(nested_step(4, 2, 40, true, false)), .timeline = {}};
+  recording.timeline = simulate(recording.schedule, Costs{.modules = {{0.5, 1}}});
+  auto path = (folder_ / "trace.json").string();
+  write_trace(recording, path, {.from = 20, .to = 31});
+  int64_t written = 0, expected = 0, starts = 0, ends = 0;
+  auto trace = read(path);
+  for (const auto& event : trace["traceEvents"]) {
+    starts += event["ph"] == "s";
+    ends += event["ph"] == "f";
+    if (event["ph"] != "X") continue;
+    ++written;
+    EXPECT_GT(double(event["ts"]) + double(event["dur"]), 20e6);
+    EXPECT_LT(double(event["ts"]), 31e6);
+  }
+  for (const auto& row : recording.timeline.rows)
+    for (const auto& slice : row.operators) expected += slice.end > 20 && slice.start < 31;
+  EXPECT_EQ(written, expected);
+  EXPECT_GT(starts, 0);
+  EXPECT_EQ(starts, ends);
+  EXPECT_THROW(write_trace(recording, path, {.from = 31, .to = 20}), InvalidInput);
+  EXPECT_THROW(write_trace(recording, path, {.from = recording.timeline.length() + 1}), InvalidInput);
 }
 
 }  // namespace

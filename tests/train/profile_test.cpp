@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -34,6 +35,18 @@ TrainOptions profiled_in(const std::string& folder) {
 const bool added = roles::add_program("profiled", [](const std::string& folder) {
   train(
       make_system(kKind), [](int64_t step) { return make_samples(kKind, {}, step); }, profiled_in(folder));
+});
+
+constexpr int64_t kLastStep = 7;
+constexpr int kVictim = 2;
+const bool added_killed = roles::add_program("killed while profiled", [](const std::string& folder) {
+  auto options = profiled_in(folder);
+  options.profile.every = 1;
+  auto batches = [](int64_t step) {
+    if (step == kLastStep && std::atoi(std::getenv("RANK")) == kVictim) raise(SIGKILL);
+    return make_samples(kKind, {}, step);
+  };
+  train(make_system(kKind), batches, options);
 });
 
 // By step, then rank.
@@ -148,6 +161,24 @@ double most_early(const std::map<int, EventStep>& ranks, bool aligned) {
     }
   }
   return most;
+}
+
+TEST(Profile, OfAKilledRankAllIsThereUpToTheMomentItDied) {
+  BIGMAC_NEEDS_PROCESSES();
+  TemporaryFolder folder;
+  EXPECT_THROW(roles::run("killed while profiled", kProfiledRanks, folder.path()), RankFailure);
+  auto steps = steps_in(folder.path());
+  ASSERT_TRUE(steps.contains(kLastStep) && steps.contains(kLastStep - 1));
+  for (int rank = 0; rank < kProfiledRanks; ++rank) {
+    SCOPED_TRACE(concat("rank ", rank));
+    const auto& before = steps[kLastStep - 1].at(rank);
+    EXPECT_GT(before.ended, before.began);
+    EXPECT_EQ(before.events.back().activity, Activity::update);
+    const auto& last = steps[kLastStep].at(rank);
+    EXPECT_EQ(last.ended, 0);
+    EXPECT_EQ(last.doing.activity, Activity::data);  // the others wait for its batch
+    EXPECT_GE(last.doing.since, before.events.back().end);
+  }
 }
 
 // Each process has a clock of its own, 11 seconds before the next one's.
