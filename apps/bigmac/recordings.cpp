@@ -34,17 +34,6 @@ bool is_table(const std::string& path) {
          text.starts_with("rank,");
 }
 
-Costs costs_of(const Step& step, const RecordingOptions& options) {
-  const auto& [forward, backward, weight] = options.backbone;
-  Costs costs{.forward = {forward}, .backward = {backward}, .latency = options.latency};
-  if (weight) costs.weight = {*weight};
-  for (const auto& module : step.modules) {
-    const auto& times = module.kind == Module::encoder ? options.encoder : options.generator;
-    costs.modules.push_back({times.forward, times.backward});
-  }
-  return costs;
-}
-
 std::string named(const std::string& name, const std::string& path) {
   if (!name.empty()) return name;
   auto file = std::filesystem::path(path).filename().string();
@@ -91,6 +80,17 @@ void add_recording_options(CLI::App& command, RecordingOptions& options) {
       ->default_str("1,2");
   add_time(command, "--latency", options.latency, "Of tables: time of a message between two ranks")
       ->default_str("0");
+}
+
+Costs costs_of(const Step& step, const RecordingOptions& options) {
+  const auto& [forward, backward, weight] = options.backbone;
+  Costs costs{.forward = {forward}, .backward = {backward}, .latency = options.latency};
+  if (weight) costs.weight = {*weight};
+  for (const auto& module : step.modules) {
+    const auto& times = module.kind == Module::encoder ? options.encoder : options.generator;
+    costs.modules.push_back({times.forward, times.backward});
+  }
+  return costs;
 }
 
 Recording read_recording(const std::string& path, const std::string& name, const RecordingOptions& options) {

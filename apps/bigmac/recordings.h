@@ -6,6 +6,7 @@
 
 #include "bigmac/command/arguments.h"
 #include "bigmac/measured/read_measured.h"
+#include "bigmac/schedule/costs.h"
 #include "bigmac/timeline/recording.h"
 
 namespace bigmac {
@@ -21,6 +22,9 @@ struct RecordingOptions {
 
 // --iteration, --measured-vpp, ...; --backbone, --encoder, ...
 void add_recording_options(CLI::App& command, RecordingOptions& options);
+
+// What a table's step is simulated with.
+Costs costs_of(const Step& step, const RecordingOptions& options);
 
 // One step out of a file: a table (read_table.h), simulated with unit costs, or else what was measured
 // (read_measured.h); a folder is one measured run. `name` is what it is called: empty, the file's own name.

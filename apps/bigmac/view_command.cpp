@@ -99,17 +99,6 @@ std::vector<Recording> recordings_of(const ViewArguments& arguments) {
   return recordings;
 }
 
-Costs costs_of(const Step& step, const RecordingOptions& options) {
-  const auto& [forward, backward, weight] = options.backbone;
-  Costs costs{.forward = {forward}, .backward = {backward}, .latency = options.latency};
-  if (weight) costs.weight = {*weight};
-  for (const auto& module : step.modules) {
-    const auto& times = module.kind == Module::encoder ? options.encoder : options.generator;
-    costs.modules.push_back({times.forward, times.backward});
-  }
-  return costs;
-}
-
 // Those of the first table.
 std::string controls_of(const ViewArguments& arguments, const std::vector<Recording>& recordings) {
   PagePart part{.open = arguments.controls, .server = arguments.serves};

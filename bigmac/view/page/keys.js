@@ -73,7 +73,9 @@ function ends(first) {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) {
-    if (event.key === "Escape") app.canvas.focus();
+    if (event.key !== "Escape") return;
+    event.preventDefault();  // a browser would empty the field
+    app.canvas.focus();
     return;
   }
   const act = kKeys[event.key];
