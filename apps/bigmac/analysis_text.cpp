@@ -213,7 +213,9 @@ std::string costs_text(const Recording& recording, const Analysis& analysis) {
                           stages.size() < times.size()
                               ? fmt::format(" (the {} of {} that take most)", stages.size(), times.size())
                               : "") +
-              side_by_side({stage, rank, all, ratio, median});
+              // A part of a step does not say what a microbatch takes.
+              (analysis.whole ? side_by_side({stage, rank, all, ratio, median})
+                              : side_by_side({stage, rank, median}));
   for (const auto& module : analysis.modules)
     text += fmt::format("{} {}: median {:.3f} ms for an item of size 1, p95 {:.3f} (n={})\n", module.module,
                         letter(module.phase), module.spread.median * 1e3, module.spread.p95 * 1e3,
@@ -234,10 +236,13 @@ std::string memory_text(const Recording& recording, const Analysis& analysis) {
   for (const auto& peak : peaks) {
     rank.cells.push_back(std::to_string(peak.rank));
     bytes.cells.push_back(bytes_text(peak.bytes));
-    auto text =
-        fmt::format("activations of {} chunk-forward{}", peak.in_flight, peak.in_flight == 1 ? "" : "s");
-    for (const auto& items : peak.items) text += fmt::format(", {} items of '{}'", items.count, items.module);
-    if (peak.time) text += fmt::format("; at {} ms, {}", ms(*peak.time), peak.at);
+    std::string text;
+    if (analysis.whole) {
+      text = fmt::format("activations of {} chunk-forward{}", peak.in_flight, peak.in_flight == 1 ? "" : "s");
+      for (const auto& items : peak.items)
+        text += fmt::format(", {} items of '{}'", items.count, items.module);
+    }
+    if (peak.time) text += fmt::format("{}at {} ms, {}", text.empty() ? "" : "; ", ms(*peak.time), peak.at);
     held.cells.push_back(text);
   }
   auto text = std::string("\nmemory, the largest peaks") +

@@ -46,6 +46,7 @@ void run(const DrawArguments& arguments) {
   for (const auto& path : {arguments.svg, arguments.png, arguments.trace})
     if (path) check_writable(*path);
   auto recording = read_recording(arguments.file, "", arguments.options);
+  print_notes_of_damage(recording);
   if (arguments.trace) {
     write_trace(recording, *arguments.trace,
                 {.second = recording.measured ? 1.0 : 1000.0,
@@ -86,7 +87,9 @@ void add_draw_command(CLI::App& program) {
            "Write it as Chrome trace events, for Perfetto; .gz compresses them");
   add_whole(
       *command, "--most", 0, [arguments](int64_t most) { arguments->most = most; },
-      "Of a trace's operators: where there are more, those in the steady state are put together; 0: never")
+      "Of a trace's operators: where there are more, those in the middle of each rank's row are put "
+      "together, 64 "
+      "at a time; 0: never")
       ->default_str(std::to_string(kMostWithFlows));
   command
       ->add_option_function<std::string>(

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "apps/bigmac/reading.h"
+#include "bigmac/command/console.h"
 #include "bigmac/formats/read_table.h"
 #include "bigmac/measured/recorded.h"
 #include "bigmac/schedule/check.h"
@@ -66,7 +67,7 @@ Recording from_measurement(const std::string& path, const std::string& name,
 
 void add_recording_options(CLI::App& command, RecordingOptions& options) {
   add_whole(
-      command, "--iteration", 0, [&options](int64_t number) { options.iteration = number; },
+      command, "--step,--iteration", 0, [&options](int64_t number) { options.iteration = number; },
       "Of measured steps, this one")
       ->default_str("the one of median length");
   add_reading_options(command, options.read);
@@ -95,6 +96,11 @@ Costs costs_of(const Step& step, const RecordingOptions& options) {
 
 Recording read_recording(const std::string& path, const std::string& name, const RecordingOptions& options) {
   return is_table(path) ? from_table(path, name, options) : from_measurement(path, name, options);
+}
+
+void print_notes_of_damage(const Recording& recording) {
+  if (recording.missing.empty()) return;
+  for (const auto& note : recording.notes) print_note(note);
 }
 
 }  // namespace bigmac

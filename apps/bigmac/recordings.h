@@ -30,4 +30,7 @@ Costs costs_of(const Step& step, const RecordingOptions& options);
 // (read_measured.h); a folder is one measured run. `name` is what it is called: empty, the file's own name.
 Recording read_recording(const std::string& path, const std::string& name, const RecordingOptions& options);
 
+// On standard error, where the step is not whole.
+void print_notes_of_damage(const Recording& recording);
+
 }  // namespace bigmac

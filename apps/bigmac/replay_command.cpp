@@ -145,7 +145,7 @@ void add_replay_command(CLI::App& program) {
   auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("PATH", arguments->paths, "A folder, or a file for each rank")->required();
   add_whole(
-      *command, "--iteration", 0, [arguments](int64_t number) { arguments->iteration = number; },
+      *command, "--iteration,--step", 0, [arguments](int64_t number) { arguments->iteration = number; },
       "Only this iteration")
       ->default_str("all, and the one with the median step in detail");
   add_reading_options(*command, arguments->read);

@@ -116,7 +116,8 @@ void add_report_command(CLI::App& program) {
       "divide the difference into operator times, links and order")
       ->default_str("its own table, simulated with the mean of every stage");
   add_whole(
-      *command, "--step", 0, [arguments](int64_t number) { arguments->step = number; }, "This iteration")
+      *command, "--step,--iteration", 0, [arguments](int64_t number) { arguments->step = number; },
+      "This iteration")
       ->default_str("the one with the median length");
   add_reading_options(*command, arguments->read);
   command

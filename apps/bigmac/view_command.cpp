@@ -94,6 +94,7 @@ std::vector<Recording> recordings_of(const ViewArguments& arguments) {
   for (const auto& file : arguments.files) {
     auto [name, path] = name_and_path(file);
     recordings.push_back(read_recording(path, name, arguments.options));
+    print_notes_of_damage(recordings.back());
   }
   if (recordings.empty()) recordings.push_back(controlled(first_controls()).recording);
   return recordings;

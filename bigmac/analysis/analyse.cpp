@@ -53,8 +53,11 @@ std::string verdict_of(const Analysis& analysis) {
 void add_measured(const Recording& recording, const StepModel& model, const Kinds& kinds,
                   Analysis& analysis) {
   analysis.step = recording.timeline.length();
-  analysis.idle_over_total = idle_over_total(recording.timeline);
-  analysis.idle_over_busy = idle_over_busy(recording.timeline);
+  bool whole = recording.missing.empty();
+  auto recorded = whole ? Timeline{} : without_empty_rows(recording.timeline);
+  const auto& timeline = whole ? recording.timeline : recorded;
+  analysis.idle_over_total = idle_over_total(timeline);
+  analysis.idle_over_busy = idle_over_busy(timeline);
   analysis.ranks = rank_parts(recording, model);
   for (const auto& row : recording.timeline.rows) analysis.waits_recorded |= !row.intervals.empty();
   MeasuredStep measured{.name = recording.name,

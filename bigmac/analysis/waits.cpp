@@ -63,7 +63,10 @@ class Groups {
 std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& model, const Causes& causes) {
   double length = recorded_length(model);
   auto ramps = ramps_of(model, length);
-  Groups groups(length * double(model.ranks));
+  // Ranks that nothing is known of are none.
+  auto is_known = [&](int32_t last) { return model.is_whole || last >= 0; };
+  auto known = std::count_if(model.row_last.begin(), model.row_last.end(), is_known);
+  Groups groups(length * double(known));
   for (size_t i = 0; i < model.count(); ++i) {
     auto parts = parts_of(model, i);
     double free = model.free_at(i) + model.transfer[i];
@@ -104,10 +107,11 @@ std::vector<WaitGroup> group_waits(const Schedule& schedule, const StepModel& mo
   }
   for (int rank = 0; rank < model.ranks; ++rank) {
     int32_t last = model.row_last[size_t(rank)];
+    if (!is_known(last)) continue;
     double free = last < 0 ? 0 : model.slices[size_t(last)].end;
     if (!model.is_whole) {
-      groups.add("behind what was recorded of a rank", rank, free,
-                 length - free - model.transfer_behind[size_t(rank)], -1);
+      groups.add("what was not recorded", rank, free, length - free - model.transfer_behind[size_t(rank)],
+                 -1);
       continue;
     }
     double end = length - model.behind_last, transfer = model.transfer_behind[size_t(rank)];

@@ -96,9 +96,9 @@ CLI::Option* add_count(CLI::App& command, const std::string& name, int64_t& coun
 
 CLI::Option* add_whole(CLI::App& command, const std::string& name, int64_t least,
                        std::function<void(int64_t)> take, const std::string& help) {
-  auto take_text = [name, least, take = std::move(take)](const std::string& text) {
-    take(parse_whole_from(name, least, text));
-  };
+  // By several names: errors have the first.
+  auto take_text = [first = name.substr(0, name.find(',')), least, take = std::move(take)](
+                       const std::string& text) { take(parse_whole_from(first, least, text)); };
   return add_text(command, name, "N", take_text, help);
 }
 

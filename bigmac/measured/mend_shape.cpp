@@ -81,7 +81,8 @@ std::vector<int32_t> mend_stages(RawStep& raw, LeftOut& left) {
       if (op.share < 0 && op.stage >= 0) ++count[op.stage][rank.rank];
   if (count.empty()) return {};
   auto ranks = int64_t(raw.ranks.size());
-  std::vector<int32_t> rank_of(size_t(count.rbegin()->first + 1), -1);
+  auto known = std::max(count.rbegin()->first + 1, ranks * raw.chunks);
+  std::vector<int32_t> rank_of(size_t(known), -1);
   std::vector<int64_t> held(size_t(ranks), 0);
   for (const auto& [stage, by_rank] : count) {
     auto most = std::max_element(by_rank.begin(), by_rank.end(),

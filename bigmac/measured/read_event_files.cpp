@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <map>
+#include <optional>
 
 #include "bigmac/common/error.h"
 #include "bigmac/measured/number_ranks.h"
@@ -13,7 +15,7 @@ namespace {
 
 std::string shown(const Profiled& of, const Doing& doing) {
   const auto& op = doing.op;
-  auto text = std::string(letter(op.phase)) + " ";
+  auto text = concat(letter(op.phase), " ");
   if (doing.module >= 0 && doing.module < int64_t(of.modules.size()))
     return concat(of.modules[size_t(doing.module)].name, " ", text, "unit ", doing.number);
   return concat("LLM ", text, "stage ", doing.number, " microbatch ", doing.microbatch);
@@ -22,6 +24,15 @@ std::string shown(const Profiled& of, const Doing& doing) {
 std::string shown_seconds(double seconds) {
   return seconds < 1 ? concat(double(std::lround(seconds * 1e4)) / 10, " ms")
                      : concat(double(std::lround(seconds * 100)) / 100, " s");
+}
+
+// "2026-03-01 12:30:00 UTC"
+std::string shown_time(double utc) {
+  auto seconds = std::time_t(utc);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
 // "rank 2: waits for rank 1, for LLM F stage 2 microbatch 5, for 3.2 s"
@@ -33,7 +44,6 @@ std::string last_words(const EventStep& step, double last) {
     case Activity::compute:
       return concat(rank, "within ", of, since);
     case Activity::wait:
-    case Activity::order:
       return concat(rank, "waits for a message of rank ", doing.peer, " to run ", of, since);
     case Activity::send:
       return concat(rank, "sends to rank ", doing.peer, " what ", of, " made", since);
@@ -58,43 +68,56 @@ std::string last_words(const EventStep& step, double last) {
 // The files of one run, by step and rank.
 using Steps = std::map<int64_t, std::map<int32_t, EventStep>>;
 
-void expect_same_run(const EventStep& step, const EventStep& first) {
-  const auto &a = step.of, &b = first.of;
-  bool same = a.ranks == b.ranks && a.chunks == b.chunks && a.modules.size() == b.modules.size();
-  for (size_t n = 0; same && n < a.modules.size(); ++n) same = a.modules[n].name == b.modules[n].name;
-  if (!same)
-    throw InvalidInput(concat("[events] '", step.file, "' and '", first.file,
-                              "' are of different runs: their ranks, chunks or modules differ"));
+bool is_same_run(const Profiled& a, const Profiled& b) {
+  return a.ranks == b.ranks && a.chunks == b.chunks &&
+         std::equal(a.modules.begin(), a.modules.end(), b.modules.begin(), b.modules.end(),
+                    [](const auto& m, const auto& n) { return m.name == n.name && m.kind == n.kind; });
 }
 
-Steps read_all(const std::vector<std::string>& paths, LeftOut* left, std::vector<std::string>& notes) {
-  Steps steps;
-  const EventStep* first = nullptr;
-  for (const auto& path : paths) {
-    EventStep step;
-    try {
-      step = read_events(path);
-    } catch (const InvalidInput& error) {
-      if (left == nullptr || paths.size() == 1) throw;
-      notes.push_back(concat("'", path, "' is left out: ", error.what()));
-      continue;
-    }
-    if (first) expect_same_run(step, *first);
-    if (left == nullptr && !step.notes.empty()) throw InvalidInput(step.notes.front());
-    notes.insert(notes.end(), step.notes.begin(), step.notes.end());
-    if (step.step < 0) continue;
-    auto& of_rank = steps[step.step];
-    auto [at, is_new] = of_rank.emplace(step.of.rank, std::move(step));
-    if (!is_new)
-      throw InvalidInput(concat("[events] step ", at->second.step, " of rank ", at->first,
-                                " is in two files: '", at->second.file, "' and '", path, "'"));
-    if (!first) first = &at->second;
+class Files {
+ public:
+  Files(LeftOut* left, std::vector<std::string>& notes) : left_(left), notes_(notes) {}
+
+  void add(const std::string& path) try {
+    auto step = read_events(path);
+    if (!first_) first_ = step.of;
+    if (!is_same_run(step.of, *first_))
+      throw InvalidInput(concat("[events] '", path, "' is of another run than '", first_file_,
+                                "': their ranks, chunks or modules differ"));
+    if (first_file_.empty()) first_file_ = path;
+    if (left_ == nullptr && !step.notes.empty()) throw InvalidInput(step.notes.front());
+    notes_.insert(notes_.end(), step.notes.begin(), step.notes.end());
+    if (step.step < 0) return;
+    auto [at, is_new] = steps_[step.step].emplace(step.of.rank, step);
+    if (is_new) return;
+    if (at->second.events.size() < step.events.size()) std::swap(at->second, step);
+    throw InvalidInput(concat("[events] step ", step.step, " of rank ", step.of.rank, " is in two files: '",
+                              at->second.file, "' and '", step.file, "'"));
+  } catch (const InvalidInput& error) {
+    if (left_ == nullptr) throw;
+    if (first_error_.empty()) first_error_ = error.what();
+    notes_.push_back(concat(error.what(), "; the second is left out"));
   }
-  if (steps.empty())
-    throw InvalidInput(concat("[events] '", paths[0], "'",
-                              paths.size() > 1 ? " and the others hold" : " holds",
-                              " no step: none was begun"));
-  return steps;
+
+  Steps take() {
+    if (!steps_.empty()) return std::move(steps_);
+    if (!first_error_.empty()) throw InvalidInput(first_error_);
+    throw InvalidInput(
+        concat("[events] '", first_file_, "' and what lies beside it hold no step: none was begun"));
+  }
+
+ private:
+  LeftOut* left_;
+  std::vector<std::string>& notes_;
+  std::optional<Profiled> first_;
+  std::string first_file_, first_error_;
+  Steps steps_;
+};
+
+// A step that lacks ranks, or did not end on all, is one that is being written, or was when the run stopped.
+bool is_whole(const std::map<int32_t, EventStep>& ranks) {
+  return int32_t(ranks.size()) == ranks.begin()->second.of.ranks &&
+         std::all_of(ranks.begin(), ranks.end(), [](const auto& entry) { return entry.second.ended > 0; });
 }
 
 // The end of the rank's last event, on rank 0's clock.
@@ -111,15 +134,18 @@ void note_stop(const Steps& steps, std::vector<std::string>& notes) {
   for (const auto& [number, ranks] : steps)
     for (const auto& [rank, step] : ranks) newest[rank] = &step;
   int64_t stopped = -1;
-  double last = 0;
+  double last = 0, utc = 0;
   for (const auto& [rank, step] : newest) {
     if (step->ended <= 0 || step->doing.activity != Activity::none) stopped = std::max(stopped, step->step);
-    last = std::max(last, last_time(*step));
+    double time = last_time(*step);
+    last = std::max(last, time);
+    if (step->utc > 0) utc = std::max(utc, step->utc + time + step->clock.offset);
   }
   if (stopped < 0) return;
   auto text = concat("step ", stopped, " has not ended; when the last event was written");
+  if (utc > 0) text += concat(", at ", shown_time(utc));
   for (const auto& [rank, step] : newest) text += "\n  " + last_words(*step, last);
-  notes.push_back(text);
+  notes.insert(notes.begin(), text);
 }
 
 class Converter {
@@ -156,12 +182,8 @@ class Converter {
   static bool is_interval(Activity activity) {
     return activity >= Activity::send && activity <= Activity::exchange;
   }
-  static Spent spent_of(Activity activity) {
-    if (activity == Activity::wait) return Spent::wait;
-    return activity == Activity::order ? Spent::order : Spent::transfer;
-  }
   static void add_memory(const Event& event, const EventStep& step, MemoryCurve& memory) {
-    if (event.held_before == 0 && event.held_after == 0) return;  // not counted
+    if (event.held_before < 0) return;  // not counted
     for (auto [time, bytes] : {std::pair(event.start, event.held_before), {event.end, event.held_after}}) {
       memory.times.push_back(step.clock.to_reference(time));
       memory.bytes.push_back(double(bytes));
@@ -206,11 +228,19 @@ class Converter {
 
 std::vector<RawStep> read_event_files(const std::vector<std::string>& paths, std::vector<std::string>& notes,
                                       LeftOut* left) {
-  auto steps = read_all(paths, left, notes);
+  Files files(left, notes);
+  for (const auto& path : paths) files.add(path);
+  auto steps = files.take();
+  bool any_whole =
+      std::any_of(steps.begin(), steps.end(), [](const auto& step) { return is_whole(step.second); });
   double error = 0;
   std::vector<RawStep> all;
   for (const auto& [number, ranks] : steps) {
+    // Of whole ones' neighbours only the last is of interest.
+    if (any_whole && !is_whole(ranks) && (left == nullptr || number != steps.rbegin()->first)) continue;
     RawStep raw{.name = std::to_string(number)};
+    raw.chunks = ranks.begin()->second.of.chunks;
+    raw.microbatches = ranks.begin()->second.microbatches;
     Converter converter(raw);
     for (const auto& [rank, step] : ranks) {
       converter.add(step);

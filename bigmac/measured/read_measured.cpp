@@ -39,6 +39,9 @@ std::vector<std::string> files_of(const std::string& folder) {
     if (is_event_file(name)) events.push_back(at->path().string());
   }
   if (error) throw InvalidInput(concat("cannot read '", folder, "': ", error.message()));
+  if (all.empty() && events.empty() && fs::is_directory(fs::path(folder) / "replica0"))
+    throw InvalidInput(concat("[measured] ", folder, " holds a profile of several replicas; take one, as ",
+                              (fs::path(folder) / "replica0").string()));
   auto& files = !events.empty() ? events : dumps.empty() ? all : dumps;
   if (files.empty())
     throw InvalidInput(concat("[measured] ", folder,

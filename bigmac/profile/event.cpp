@@ -4,9 +4,13 @@
 
 namespace bigmac {
 
+Spent spent_of(Activity activity) {
+  return activity == Activity::wait ? Spent::wait : Spent::transfer;
+}
+
 std::string_view name(Activity activity) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "none", "compute", "send", "receive", "wait", "order", "exchange", "item", "data", "update"};
+  static constexpr std::array<std::string_view, 9> kNames = {"none",     "compute", "send", "receive", "wait",
+                                                             "exchange", "item",    "data", "update"};
   return size_t(activity) < kNames.size() ? kNames[size_t(activity)] : "unknown";
 }
 

@@ -7,6 +7,7 @@
 
 #include "bigmac/schedule/step.h"
 #include "bigmac/timeline/clock_fit.h"
+#include "bigmac/timeline/timeline.h"
 
 namespace bigmac {
 
@@ -17,23 +18,24 @@ enum class Activity : uint8_t {
   send = 2,      // packs a message and hands it over
   receive = 3,   // takes one that is there
   wait = 4,      // for one that is not
-  order = 5,     // for one that stands behind others
-  exchange = 6,  // with several ranks: gathers parameters, reduces gradients
-  item = 7,      // takes no time: an item of the share that is `op.index`
-  data = 8,      // makes the step's batch, until all ranks have theirs
-  update = 9,    // clips and updates parameters
+  exchange = 5,  // with several ranks: gathers parameters, reduces gradients
+  item = 6,      // takes no time: an item of the share that is `op.index`
+  data = 7,      // makes the step's batch, until all ranks have theirs
+  update = 8,    // clips and updates parameters
 };
+// As timelines have it: all but waits moves bytes.
+Spent spent_of(Activity activity);
 std::string_view name(Activity activity);  // compute, send, receive, ...
 
 // One of them, on the rank's own clock.
 struct Event {
-  double start = 0, end = 0;                // seconds; of an item: start is its size
-  int64_t held_before = 0, held_after = 0;  // bytes the rank's operators hold; of compute
-  int64_t bytes = 0;                        // of the message that was sent or received
-  Operator op{};                            // it was done for; index: position in the schedule, or share
-  uint32_t microbatch = 0;                  // as declared; of compute (backbone) and of items
-  uint32_t number = 0;                      // of an item in its module; else the share's unit, or the stage
-  int16_t module = -1;                      // in the declaration; -1: the backbone
+  double start = 0, end = 0;                  // seconds; of an item: start is its size
+  int64_t held_before = -1, held_after = -1;  // bytes the rank holds, of compute; -1: not counted
+  int64_t bytes = 0;                          // of the message that was sent or received
+  Operator op{};                              // it was done for; index: position in the schedule, or share
+  uint32_t microbatch = 0;                    // as declared; of compute (backbone) and of items
+  uint32_t number = 0;                        // of an item in its module; else the share's unit, or the stage
+  int16_t module = -1;                        // in the declaration; -1: the backbone
   int16_t peer = -1;
   Activity activity = Activity::none;
   uint8_t unused[3]{};

@@ -65,19 +65,22 @@ int EventFile::make_room(size_t events) {
 
 void EventFile::begin(const StepBegin& step) {
   header().step = -1;
+  full_ = false;
   publish(header().count, count_ = 0);
   auto& begin = header();
   begin.left_out = 0;
   begin.doing = {};
   begin.microbatches = step.microbatches;
   begin.began = step.began;
+  begin.utc = step.utc;
   begin.ended = 0;
   begin.clock = step.clock;
   std::atomic_ref(begin.step).store(step.step, std::memory_order_release);
 }
 
 void EventFile::add(const Event& event) {
-  if (count_ == room_ && make_room(2 * room_) != 0) {
+  if (count_ == room_) full_ = full_ || make_room(2 * room_) != 0;
+  if (count_ == room_) {
     ++header().left_out;
     return;
   }

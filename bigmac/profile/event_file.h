@@ -17,6 +17,7 @@ struct EventHeader {
   int64_t step = -1;            // of training; -1: none yet
   int64_t microbatches = 0;     // M of the step
   double began = 0, ended = 0;  // seconds on the rank's clock; ended: 0 while the step runs
+  double utc = 0;               // what that clock is behind seconds since 1970
   uint64_t first = 0;           // offset of the events
   uint64_t count = 0;           // of events that are whole
   uint64_t left_out = 0;        // of events that found no room
@@ -30,7 +31,7 @@ static_assert(std::is_trivially_copyable_v<EventHeader>);
 // What stands at the beginning of a step's events.
 struct StepBegin {
   int64_t step = 0, microbatches = 0;
-  double began = 0;
+  double began = 0, utc = 0;
   ClockFit clock{};
 };
 
@@ -60,6 +61,7 @@ class EventFile {
   int file_ = -1;
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0, first_ = 0, room_ = 0, count_ = 0;
+  bool full_ = false;  // the disk
 };
 
 }  // namespace bigmac

@@ -12,7 +12,8 @@ namespace bigmac {
 // over. What a rank did last is there after a crash, and what it waits for while it hangs.
 class EventLog {
  public:
-  // `steps` files in `folder`, which is made if need be; event files of this rank that lie there are removed.
+  // `steps` files in `folder`, which is made if need be. What lies there of a run before goes to `before` in
+  // it, in place of what lies there: this rank's files, and by rank 0 those of ranks that there are no more.
   // Throws Failure naming the file and the reason.
   EventLog(const std::string& folder, const Profiled& of, int64_t steps);
 

@@ -67,6 +67,12 @@ EventHeader header_of(Reader& reader) {
   return header;
 }
 
+// Which it holds by now; read like the first time, since a file may be cut off.
+int64_t step_of(const std::string& path) {
+  Reader reader(path);
+  return header_of(reader).step;
+}
+
 bool is_sound(const Event& event, const Profiled& of) {
   bool times = std::isfinite(event.start) && std::isfinite(event.end);
   bool known = event.activity != Activity::none && event.activity <= Activity::update;
@@ -100,6 +106,7 @@ EventStep read_events(const std::string& path) {
   step.microbatches = header.microbatches;
   step.began = header.began;
   step.ended = header.ended;
+  step.utc = header.utc;
   step.clock = header.clock;
   step.doing = header.doing;
   reader.skip(header.first - sizeof(header) - text.size());
@@ -116,6 +123,14 @@ EventStep read_events(const std::string& path) {
         ++damaged;
     read += got;
     if (got < wanted) break;
+  }
+  if (step_of(path) != header.step) {
+    EventStep none;
+    none.file = path;
+    none.of = step.of;
+    none.step = -1;
+    none.notes = {concat(path, ": another step was begun while it was read")};
+    return none;
   }
   if (read < header.count)
     step.notes.push_back(concat(path, ": is cut off behind ", read, " of ", header.count, " events"));

@@ -75,16 +75,21 @@ void Sends::stop() {
 }
 
 void Sends::reap() {
+  at::ThreadLocalState sender;
   for (;;) {
     int rank = 0;
     {
       std::unique_lock lock(mutex_);
-      sending_.reset();
+      {
+        at::ThreadLocalStateGuard as_sender(sender);
+        sending_.reset();
+      }
       changed_.notify_all();
       changed_.wait(lock, [&] { return !sent_.empty() || dropping_; });
       if (dropping_) return;
       sending_ = sent_.front().work;
       rank = sent_.front().rank;
+      sender = sent_.front().here;
       sent_.pop_front();
     }
     try {

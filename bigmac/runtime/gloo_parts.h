@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/ThreadLocalState.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <atomic>
@@ -60,6 +61,7 @@ class Sends {
   struct Sent {
     GlooWork work;
     int rank = 0;
+    at::ThreadLocalState here{};  // so that who watches the sender's memory sees it let go
   };
   Lost lost_;
   std::mutex mutex_;

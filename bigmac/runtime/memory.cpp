@@ -23,8 +23,9 @@ class Reporter : public c10::MemoryReportingInfoBase {
  public:
   explicit Reporter(std::shared_ptr<MemoryLedger> ledger) : ledger_(std::move(ledger)) {}
 
-  void reportMemoryUsage(void* pointer, int64_t bytes, MemoryTotal, MemoryTotal, c10::Device) override {
-    ledger_->report(pointer, bytes);
+  void reportMemoryUsage(void* pointer, int64_t bytes, MemoryTotal, MemoryTotal,
+                         c10::Device device) override {
+    if (device.type() == ledger_->device()) ledger_->report(pointer, bytes);
   }
   bool memoryProfilingEnabled() const override { return true; }
 

@@ -20,7 +20,9 @@ namespace bigmac {
 class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
  public:
   enum class Counts { by_module, total };
-  explicit MemoryLedger(Counts counts = Counts::by_module) : counts_what_(counts) {}
+  // Of one kind of device.
+  explicit MemoryLedger(Counts counts = Counts::by_module, c10::DeviceType device = c10::kCPU)
+      : counts_what_(counts), device_(device) {}
 
   struct Bytes {
     int64_t live = 0;
@@ -51,6 +53,7 @@ class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
     Scope(const Scope&) = delete;
   };
 
+  c10::DeviceType device() const { return device_; }
   void report(void* pointer, int64_t bytes);
 
  private:
@@ -72,6 +75,7 @@ class MemoryLedger : public std::enable_shared_from_this<MemoryLedger> {
   Part& part_of(void* pointer);
 
   const Counts counts_what_;
+  const c10::DeviceType device_;
   std::atomic<int64_t> total_{0};
   mutable std::mutex mutex_;
   std::map<std::pair<int, Module>, Count> counts_;

@@ -1,11 +1,6 @@
 #include "bigmac/runtime/recorder.h"
 
 namespace bigmac {
-Spent spent_of(Activity activity) {
-  if (activity == Activity::wait) return Spent::wait;
-  return activity == Activity::order ? Spent::order : Spent::transfer;
-}
-
 Recorder::Recorder(const Schedule& schedule, int rank, RecorderOptions options)
     : schedule_(schedule), options_(std::move(options)) {
   for (int64_t stage = 0; stage < schedule.step.stages(); ++stage)

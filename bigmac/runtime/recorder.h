@@ -26,9 +26,6 @@ struct RowRecord {
   MemoryCurve memory{};  // at the begin and end of each operator
 };
 
-// As timelines have it: sends, receives and exchanges are transfers.
-Spent spent_of(Activity activity);
-
 // Collects it while it runs.
 class Recorder {
  public:

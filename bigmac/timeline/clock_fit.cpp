@@ -16,6 +16,7 @@ struct Bounds {
 
   double offset() const { return (most + least) / 2; }
   double error() const { return (most - least) / 2; }
+  double farthest_from(double offset) const { return std::max(offset - least, most - offset); }
 };
 
 Bounds bounds_of(const ClockProbe& probe) {
@@ -36,6 +37,11 @@ Bounds narrowed(const std::vector<Bounds>& all) {
   return narrow.least <= narrow.most ? narrow : best;
 }
 
+// Two ranks of one machine have one clock: where that may be, it is so.
+double offset_of(const Bounds& bounds) {
+  return bounds.least <= 0 && bounds.most >= 0 ? 0 : bounds.offset();
+}
+
 }  // namespace
 
 ClockFit fit_clock(std::span<const ClockProbe> probes) {
@@ -46,15 +52,17 @@ ClockFit fit_clock(std::span<const ClockProbe> probes) {
   std::vector<Bounds> early, late;
   for (const auto& probe : probes) (probe.sent > middle ? late : early).push_back(bounds_of(probe));
   auto a = narrowed(early);
-  if (late.empty()) return {a.time, a.offset(), 0, a.error()};
+  if (late.empty()) return {a.time, offset_of(a), 0, a.farthest_from(offset_of(a))};
   auto b = narrowed(late);
   double drift = (b.offset() - a.offset()) / (b.time - a.time);
   double unsure = (a.error() + b.error()) / (b.time - a.time);
-  if (unsure < kMostDrift && std::abs(drift) < kMostDrift)
+  bool told = std::abs(drift) > unsure;  // else the clocks may as well go alike
+  if (told && unsure < kMostDrift && std::abs(drift) < kMostDrift)
     return {a.time, a.offset(), drift, std::max(a.error(), b.error())};
   early.insert(early.end(), late.begin(), late.end());
   auto all = narrowed(early);
-  return {all.time, all.offset(), 0, all.error()};
+  double offset = offset_of(all);
+  return {all.time, offset, 0, std::max(a.farthest_from(offset), b.farthest_from(offset))};
 }
 
 }  // namespace bigmac

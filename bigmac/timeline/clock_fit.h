@@ -29,8 +29,8 @@ struct ClockFit {
 
 // A message arrives after it was sent, so every probe bounds the offset from both sides; together they bound
 // it more closely than the best of them. The earlier and the later half of the time that the probes cover
-// give the line; where they are too close in time to tell a drift from their errors, it is none. Without
-// probes the clocks are taken for one.
+// give the line, where they tell a drift from their errors; else it is none. Clocks that may be one, as of
+// ranks on one machine, are taken for one, and so are they without probes.
 ClockFit fit_clock(std::span<const ClockProbe> probes);
 
 }  // namespace bigmac

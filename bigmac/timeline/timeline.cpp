@@ -57,6 +57,13 @@ TimeShares time_shares(const Timeline& timeline) {
   return shares;
 }
 
+Timeline without_empty_rows(const Timeline& timeline) {
+  Timeline known{timeline.start, timeline.end, {}};
+  for (const auto& row : timeline.rows)
+    if (!row.operators.empty()) known.rows.push_back(row);
+  return known;
+}
+
 double idle_over_total(const Timeline& timeline) {
   double total = total_time(timeline);
   return total > 0 ? 1 - busy_time(timeline) / total : 0;

@@ -70,6 +70,9 @@ struct TimeShares {
 };
 TimeShares time_shares(const Timeline& timeline);
 
+// Without the rows that have no operator: ranks that nothing is known of, where a measured step is not whole.
+Timeline without_empty_rows(const Timeline& timeline);
+
 // Idle time's two definitions, over all ranks. Idle is everything outside operators, transfers and waits for
 // the order of messages included: where there are any, time_shares tells them from the bubble.
 double idle_over_total(const Timeline& timeline);  // idle / (P * length)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,8 @@ class TraceWriter {
         labels_(schedule_),
         dependencies_(schedule_),
         rows_(shown_rows(timeline, options)),
+        from_(options.from ? timeline.start + *options.from : -INFINITY),
+        to_(options.to ? timeline.start + *options.to : INFINITY),
         file_(path) {
     int64_t operators = 0, merged = 0;
     for (const auto& row : rows_) {
@@ -181,8 +184,7 @@ class TraceWriter {
   bool is_shown(int rank, double start, double end) const {
     const auto& row = rows_[size_t(rank)];
     const auto& operators = timeline_.rows[size_t(rank)].operators;
-    if (row.first > 0 && end <= operators[row.first - 1].end) return false;
-    if (row.last < operators.size() && start >= operators[row.last].start) return false;
+    if (end < from_ || start > to_ || (start < end && (end == from_ || start == to_))) return false;
     return row.merged_count() == 0 || start < operators[row.merged].start ||
            end > operators[row.single - 1].end;
   }
@@ -250,6 +252,7 @@ class TraceWriter {
   Labels labels_;
   Dependencies dependencies_;
   std::vector<ShownRow> rows_;
+  double from_, to_;
   TraceFile file_;
   bool flows_ = false;
 };

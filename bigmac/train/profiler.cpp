@@ -1,12 +1,19 @@
 #include "bigmac/train/profiler.h"
 
+#include <chrono>
 #include <filesystem>
 
 namespace bigmac::train {
 namespace {
 
 constexpr int kFirstRounds = 16;
+constexpr int kLaterRounds = 8;        // the first waits for ranks that come late
 constexpr int64_t kStepsBetween = 16;  // of those covered, between two looks at the clocks
+
+// Seconds since 1970.
+double utc_of_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Profiled profiled(const Step& step, int rank) {
   Profiled of{rank, int32_t(step.ranks), int32_t(step.chunks), {}};
@@ -30,8 +37,8 @@ void Profiler::begin(int64_t step) {
   covered_ = options_.covers(step);
   activity_began_ = now();
   if (!covered_) return;
-  if (covered_steps_++ % kStepsBetween == kStepsBetween - 1) clocks_.exchange(pipeline_, 1);
-  log_->begin({step, microbatches_, activity_began_, clocks_.fit()});
+  if (covered_steps_++ % kStepsBetween == kStepsBetween - 1) clocks_.exchange(pipeline_, kLaterRounds);
+  log_->begin({step, microbatches_, activity_began_, utc_of_now() - activity_began_, clocks_.fit()});
   log_->doing({.since = activity_began_, .activity = Activity::data});
 }
 

@@ -60,7 +60,8 @@ void run_steps(Trainer& trainer, const TrainOptions& options, const Reports& rep
 std::shared_ptr<MemoryLedger> ledger_for(const TrainOptions& options, bool alone) {
   if (options.profile.folder.empty() || !options.profile.memory.value_or(alone)) return nullptr;
   using Counts = MemoryLedger::Counts;
-  return std::make_shared<MemoryLedger>(alone ? Counts::total : Counts::by_module);
+  return std::make_shared<MemoryLedger>(alone ? Counts::total : Counts::by_module,
+                                        device_of(options.device, 0).type());
 }
 
 void run_rank(const System& system, const Batches& batches, TrainOptions options, const Reports& reports,

@@ -49,7 +49,10 @@ Json rows_of(const Timeline& timeline) {
 Json facts_of(const Recording& recording, const std::vector<std::string>& findings) {
   const auto& step = recording.schedule.step;
   const auto& timeline = recording.timeline;
-  auto shares = time_shares(timeline);
+  bool whole = recording.missing.empty();
+  auto recorded = whole ? Timeline{} : without_empty_rows(timeline);
+  const auto& known = whole ? timeline : recorded;
+  auto shares = time_shares(known);
   return {{"name", recording.name},
           {"measured", recording.measured},
           {"notes", recording.notes},
@@ -69,8 +72,8 @@ Json facts_of(const Recording& recording, const std::vector<std::string>& findin
             {"transfer", shares.transfer},
             {"order", shares.order},
             {"bubble", shares.bubble}}},
-          {"idle_over_total", idle_over_total(timeline)},
-          {"idle_over_busy", idle_over_busy(timeline)},
+          {"idle_over_total", idle_over_total(known)},
+          {"idle_over_busy", idle_over_busy(known)},
           {"rank_times", rank_times_of(timeline)},
           {"findings", findings},
           {"rows", rows_of(timeline)}};

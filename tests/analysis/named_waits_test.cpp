@@ -147,7 +147,7 @@ TEST(IncompleteStep, IsAnalysedAsFarAsItGoes) {
   for (const auto& group : analysis.waits) {
     shares += group.share;
     unknown |= group.cause == "what it needed was not recorded";
-    behind |= group.cause == "behind what was recorded of a rank" && group.rank == 1;
+    behind |= group.cause == "what was not recorded" && group.rank == 2;
   }
   EXPECT_TRUE(unknown);
   EXPECT_TRUE(behind);

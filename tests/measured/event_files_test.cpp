@@ -41,7 +41,7 @@ class EventFiles : public testing::Test {
     Dependencies dependencies(schedule_);
     ClockFit clock{0, 11.0 * rank, 0, 1e-5};
     auto at = [&](double time) { return 100.0 * double(step) + time + clock.offset; };
-    log.begin({step, schedule_.step.microbatches, at(0), clock});
+    log.begin({step, schedule_.step.microbatches, at(0), 1.78e9, clock});
     const auto& row = timeline_.rows[size_t(rank)].operators;
     for (size_t n = 0; n < row.size() && int64_t(n) != count; ++n) {
       const auto& [op, start, end] = row[n];
@@ -131,7 +131,7 @@ TEST_F(EventFiles, OfARunThatWasStoppedSayWhatEachRankDidLast) {
     write(log, rank, 3);
     if (rank != 3) write(log, rank, 4, 10 + rank);
   }
-  EXPECT_THROW(read_measured({folder_.path()}), InvalidInput);
+  EXPECT_EQ(read_measured({folder_.path()}).steps.size(), 1u);  // step 3
   auto recording = recorded_step({folder_.path()}, {}, "4");
   EXPECT_FALSE(recording.missing.empty());
   auto says = [&](const std::string& part) {
@@ -139,7 +139,7 @@ TEST_F(EventFiles, OfARunThatWasStoppedSayWhatEachRankDidLast) {
       if (note.find(part) != std::string::npos) return true;
     return false;
   };
-  EXPECT_TRUE(says("step 4 has not ended"));
+  EXPECT_TRUE(says("step 4 has not ended; when the last event was written, at 2026-"));
   EXPECT_TRUE(says("rank 0: waits for a message of rank 2 to run "));
   EXPECT_TRUE(says("rank 3: has ended step 3"));
   EXPECT_TRUE(says("step 4: "));  // without rank 3
@@ -168,7 +168,8 @@ TEST_F(EventFiles, OfDifferentRunsOrTwiceAreRefused) {
   auto other = of(3);
   other.modules[0].name = "other";
   { EventLog log(folder_.path(), other, 1); }
-  EXPECT_NE(refusal().find("are of different runs"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("is of another run than"), std::string::npos) << refusal();
+  EXPECT_EQ(recorded_step({folder_.path()}).timeline.rows.size(), 4u);  // what there is
   fs::remove(folder_.file("rank3-0.events"));
   EXPECT_NE(refusal().find("rank"), std::string::npos);
   for (int rank = 0; rank < 4; ++rank) EventLog log(folder_.path(), of(rank), 1);

@@ -82,7 +82,7 @@ TEST_F(EventLogTest, KeepsTheLastStepsWhateverTheirLength) {
   EventLog log(folder_.path(), rank_of(2), 3);
   const int64_t lengths[] = {5, 20'000, 3, 9'000, 0};
   for (int64_t step = 0; step < 5; ++step) {
-    log.begin({step, 8 + step, 100.0 + double(step), {1, 11, 1e-5, 2e-6}});
+    log.begin({step, 8 + step, 100.0 + double(step), 0, {1, 11, 1e-5, 2e-6}});
     for (int64_t n = 0; n < lengths[step]; ++n) log.add(event_of(n));
     log.began(100.5 + double(step));
     log.end(200.0 + double(step));
@@ -105,11 +105,31 @@ TEST_F(EventLogTest, KeepsTheLastStepsWhateverTheirLength) {
   }
 }
 
+// What a run before wrote is kept, once, with that of ranks that there are no more.
+TEST_F(EventLogTest, WhatLiesThereOfARunBeforeIsPutAside) {
+  auto step_in = [&](const std::string& file) {
+    return fs::exists(path(file)) ? read_events(path(file)).step : -2;
+  };
+  for (int64_t run : {1, 2, 3})
+    for (int rank : {0, 2, 5}) {
+      auto of = rank_of(rank);
+      if (run > 1 && rank == 5) continue;
+      if (run == 1) of.ranks = 6;
+      EventLog log(folder_.path(), of, 1);
+      log.begin({run, 8, 5, 0, {}});
+    }
+  EXPECT_EQ(step_in("rank0-0.events"), 3);
+  EXPECT_EQ(step_in("rank2-0.events"), 3);
+  EXPECT_EQ(step_in("before/rank0-0.events"), 2);
+  EXPECT_EQ(step_in("before/rank2-0.events"), 2);
+  EXPECT_EQ(step_in("rank5-0.events"), -2);
+}
+
 TEST_F(EventLogTest, OfAProcessThatWasKilledAllIsThereAndWhatItWaitedFor) {
   pid_t child = fork();
   if (child == 0) {
     EventLog log(folder_.path(), rank_of(2), 1);
-    log.begin({17, 8, 5, {}});
+    log.begin({17, 8, 5, 0, {}});
     for (int64_t n = 0; n < 10'000; ++n) log.add(event_of(n));
     log.doing(
         {.since = 7, .op = backbone_forward(1, 3), .microbatch = 6, .peer = 1, .activity = Activity::wait});
@@ -132,7 +152,7 @@ TEST_F(EventLogTest, OfAProcessThatWasKilledAllIsThereAndWhatItWaitedFor) {
 TEST_F(EventLogTest, CutOffAtAnyByteGivesWhatStandsBeforeIt) {
   {
     EventLog log(folder_.path(), rank_of(2), 1);
-    log.begin({3, 8, 5, {}});
+    log.begin({3, 8, 5, 0, {}});
     for (int64_t n = 0; n < 20; ++n) log.add(event_of(n));
     log.end(9);
   }
@@ -156,7 +176,7 @@ TEST_F(EventLogTest, CutOffAtAnyByteGivesWhatStandsBeforeIt) {
 TEST_F(EventLogTest, IsReadFromGzipToo) {
   {
     EventLog log(folder_.path(), rank_of(2), 1);
-    log.begin({3, 8, 5, {}});
+    log.begin({3, 8, 5, 0, {}});
     for (int64_t n = 0; n < 5'000; ++n) log.add(event_of(n));
   }
   auto whole = bytes_of(slot(0));
@@ -196,7 +216,7 @@ TEST_F(EventLogTest, WhatIsNoEventFileIsRefusedAndSaysWhy) {
 TEST_F(EventLogTest, DamagedBytesAreRefusedOrLeftOut) {
   {
     EventLog log(folder_.path(), rank_of(2), 1);
-    log.begin({3, 8, 5, {}});
+    log.begin({3, 8, 5, 0, {}});
     for (int64_t n = 0; n < 50; ++n) log.add(event_of(n));
   }
   auto whole = bytes_of(slot(0)).substr(0, 4096 + 50 * sizeof(Event));
