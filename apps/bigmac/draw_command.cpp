@@ -20,7 +20,9 @@ constexpr char kAbout[] =
     "Draws a step without a browser: as SVG or PNG for papers and pages, as a trace for Perfetto, or, with "
     "none of them, its table as a grid in the terminal.\n"
     "\n"
-    "FILE is a step that was measured, as `bigmac replay` reads it, or a table as `bigmac check` reads it, "
+    "FILE is a step that was measured (a profile folder, a trace, or what else `bigmac replay` reads), or a "
+    "table as "
+    "`bigmac check` reads it, "
     "which is "
     "simulated. `bigmac view` makes a page of it to zoom into.";
 

@@ -23,14 +23,16 @@ constexpr char kAbout[] =
     "how much of it, what ranks wait for, what the critical path consists of, how the step differs from its "
     "simulation, and what would make it shorter, each with its simulated gain.\n"
     "\n"
-    "TRACE is what bigmac replay reads: bigmac's own traces, Primus pipeline dumps, traces of "
-    "torch.profiler; "
-    "one file for all ranks, a file for each, or their folder.";
+    "TRACE is what bigmac replay reads: the profile/ of a training run, also of one that has crashed or "
+    "hangs; "
+    "bigmac's own traces, Primus pipeline dumps, traces of torch.profiler; one file for all ranks, a file "
+    "for "
+    "each, or their folder.";
 
 constexpr char kExamples[] =
     "Examples:\n"
     "  A step that bigmac has trained:\n"
-    "    bigmac report out/emoji/trace.json\n"
+    "    bigmac report out/emoji/profile\n"
     "  Iteration 7 of a run of Primus:\n"
     "    bigmac report runs/pp8 --step 7\n"
     "  What has changed since yesterday's trace:\n"

@@ -179,8 +179,8 @@ Kind kind_of(const std::vector<std::string>& files, bool incomplete) {
 }
 
 std::string source_of(Kind kind, const std::vector<std::string>& files) {
-  auto folder = fs::path(files[0]).parent_path().string();
-  if (folder.empty()) folder = ".";
+  auto parent = fs::path(files[0]).parent_path().string();
+  auto folder = parent.empty() ? std::string(".") : parent;
   if (kind == Kind::primus) return concat("Primus pipeline dump ", folder);
   if (kind == Kind::events) return concat("profile ", folder);
   return files.size() == 1 ? concat("trace ", files[0]) : concat(files.size(), " traces ", files[0], " ...");

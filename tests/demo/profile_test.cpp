@@ -55,14 +55,20 @@ TEST(Profile, ThePartsOfEachRanksWallTimeAddUpToIt) {
   TemporaryFolder folder;
   roles::run("profiled demo", kRanks, folder.path());
   std::map<int, std::vector<Parts>> by_rank;
+  std::map<int, std::map<int64_t, int64_t>> held;  // by rank and step, before its first operator
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     auto step = read_events(entry.path().string());
     EXPECT_TRUE(step.notes.empty()) << step.notes[0];
+    for (const auto& event : step.events)
+      if (event.activity == Activity::compute) held[step.of.rank].emplace(step.step, event.held_before);
     if (step.step > 0) by_rank[step.of.rank].push_back(parts_of(step));
   }
   ASSERT_EQ(by_rank.size(), size_t(kRanks));
   for (auto& [rank, steps] : by_rank) {
     SCOPED_TRACE(concat("rank ", rank));
+    // What was sent, received and made in a step has been let go.
+    EXPECT_GT(held[rank].at(1), 0);
+    EXPECT_NEAR(double(held[rank].at(kSteps - 1)) / double(held[rank].at(1)), 1, 0.05);
     ASSERT_EQ(steps.size(), size_t(kSteps - 1));
     std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.sum < b.sum; });
     const auto& middle = steps[steps.size() / 2];
