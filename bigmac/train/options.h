@@ -27,8 +27,8 @@ struct ProfileOptions {
   std::string folder{};  // none: nothing is written; of several replicas, each has a folder in it
   int64_t every = 1;     // steps
   int64_t keep = 4;      // the last so many of these steps
-  // Whether to count the bytes that ranks hold. None: where ranks are processes, which costs nothing; of
-  // threads, who must find out whose bytes they are, it takes some hundredths of a step.
+  // Whether to count the bytes that ranks hold. None: where ranks are processes; of threads, where it must
+  // be found out whose they are, it takes some hundredths of a step.
   std::optional<bool> memory{};
 
   bool covers(int64_t step) const { return !folder.empty() && step % every == 0; }

@@ -167,8 +167,9 @@ TEST(ReplayCommand, RefusesWrongInputWithCode2) {
 TEST(ReplayCommand, TellsItsOptionsAndExamples) {
   auto outcome = run_bigmac("replay --help");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* part : {"\n  --iteration N", "\n  --measured-vpp N", "\n  --statistic each|mean|median",
-                           "\n  --latency MS", "\n  --json", "Examples:", "bigmac replay runs/pp8"})
+  for (const char* part :
+       {"\n  --iteration,--step N", "\n  --measured-vpp N", "\n  --statistic each|mean|median",
+        "\n  --latency MS", "\n  --json", "Examples:", "bigmac replay runs/pp8"})
     EXPECT_TRUE(contains(outcome.out, part));
 }
 

@@ -177,7 +177,7 @@ TEST(ReportCommand, FindsThatTheLastStageOfPrimusPp8IsLongest) {
 TEST(ReportCommand, TellsItsOptionsAndExamples) {
   auto outcome = run_bigmac("report --help");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* part :
-       {"\n  --against SCHEDULE|TRACE", "\n  --step N", "\n  --json", "\n  --try-all", "Examples:"})
+  for (const char* part : {"\n  --against SCHEDULE|TRACE", "\n  --step,--iteration N", "\n  --json",
+                           "\n  --try-all", "Examples:"})
     EXPECT_TRUE(contains(outcome.out, part));
 }
