@@ -56,13 +56,32 @@ Costs mean_costs(const Schedule& schedule, const Timeline& timeline) {
   return costs;
 }
 
+namespace {
+
+// Whether the row's last interval is the exchange that ends the step on all ranks.
+bool ends_with_exchange(const Timeline::Row& row) {
+  if (row.intervals.empty() || row.operators.empty()) return false;
+  const auto& last = row.intervals.back();
+  return last.spent == Spent::transfer && last.peer < 0 && last.start >= row.operators.back().end;
+}
+
+}  // namespace
+
 Timeline with_transfers(const Timeline& timeline) {
   Timeline longer{timeline.start, timeline.end, {}};
+  // What a rank spends in the last exchange before all have come is waiting.
+  double all_came = timeline.start;
+  for (const auto& row : timeline.rows)
+    if (ends_with_exchange(row)) all_came = std::max(all_came, row.intervals.back().start);
   auto key = [](const Operator& op) { return std::bit_cast<uint64_t>(op); };
   for (const auto& row : timeline.rows) {
     std::unordered_map<uint64_t, double> moved;
-    for (const auto& interval : row.intervals)
-      if (interval.spent == Spent::transfer) moved[key(interval.op)] += interval.end - interval.start;
+    const auto* exchange = ends_with_exchange(row) ? &row.intervals.back() : nullptr;
+    for (const auto& interval : row.intervals) {
+      if (interval.spent != Spent::transfer) continue;
+      double start = &interval == exchange ? std::max(interval.start, all_came) : interval.start;
+      moved[key(interval.op)] += std::max(0.0, interval.end - start);
+    }
     auto& slices = longer.rows.emplace_back().operators = row.operators;
     for (auto& slice : slices)
       if (auto found = moved.find(key(slice.op)); found != moved.end()) slice.end += found->second;

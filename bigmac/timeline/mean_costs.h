@@ -11,8 +11,8 @@ namespace bigmac {
 Costs mean_costs(const Schedule& schedule, const Timeline& timeline);
 
 // The same operators, each as much longer as its rank moved bytes for it: messages packed and taken,
-// parameters gathered, gradients reduced. Costs made of these hold that work. What is no operator's own time,
-// waiting, is left out, and starts stay.
+// parameters gathered, gradients reduced. Costs made of these hold that work. Waiting is left out, also that
+// for the last rank in the exchange that ends a step; starts stay.
 Timeline with_transfers(const Timeline& timeline);
 
 }  // namespace bigmac
