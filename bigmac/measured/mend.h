@@ -17,4 +17,7 @@ void mend_times(RawStep& raw, LeftOut& left);
 // the file does not say (raw_unknown.h). Returns the rank of every stage, empty for a loop over the ranks.
 std::vector<int32_t> mend_shape(RawStep& raw, LeftOut& left);
 
+// "rank 1, F chunk 0 microbatch 3 at 0.25 s": for what was left out.
+std::string told(const RawRank& rank, const RawOperator& op);
+
 }  // namespace bigmac

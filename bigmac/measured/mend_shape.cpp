@@ -13,10 +13,6 @@ namespace {
 constexpr char kNumbers[] = "operators have numbers that no step like this has; they are left out";
 constexpr char kTwice[] = "operators are there twice; the first is taken";
 
-std::string told(const RawRank& rank, const RawOperator& op) {
-  return concat("rank ", rank.rank, ", ", shown(op), " at ", op.start, " s");
-}
-
 // Calls away(rank, op) for every operator and leaves out those it is true for.
 template <class Away>
 void leave_out(RawStep& raw, LeftOut& left, const char* what, Away&& away) {

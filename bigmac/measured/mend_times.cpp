@@ -5,11 +5,12 @@
 #include "bigmac/measured/mend.h"
 
 namespace bigmac {
-namespace {
 
 std::string told(const RawRank& rank, const RawOperator& op) {
   return concat("rank ", rank.rank, ", ", shown(op), " at ", op.start, " s");
 }
+
+namespace {
 
 bool is_finite(double start, double end) {
   return std::isfinite(start) && std::isfinite(end);

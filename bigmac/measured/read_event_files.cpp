@@ -96,7 +96,7 @@ class Files {
   } catch (const InvalidInput& error) {
     if (left_ == nullptr) throw;
     if (first_error_.empty()) first_error_ = error.what();
-    notes_.push_back(concat(error.what(), "; the second is left out"));
+    notes_.push_back(concat(error.what(), "; it is left out"));
   }
 
   Steps take() {
